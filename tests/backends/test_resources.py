@@ -123,6 +123,8 @@ def test_the_folder_is_private_encrypted_and_goes_with_the_session(tmp_path: Pat
 
 def test_the_folder_goes_with_what_is_never_closed(tmp_path: Path) -> None:
     backend = DuckDBBackend(CATALOG, DATA, resources=Resources(spill=tmp_path))
+    assert len(list(tmp_path.iterdir())) == 1
+    backend._public.cursor()  # an engine that starts when it is asked
     assert len(list(tmp_path.iterdir())) == 2
     backend._private._spill._remove()  # type: ignore[union-attr]
     del backend
@@ -136,7 +138,7 @@ def test_a_child_leaves_its_parents_files_alone(tmp_path: Path) -> None:
         backend._private._spill.remove()  # type: ignore[union-attr]
         os._exit(0)
     os.waitpid(child, 0)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 1
     backend.close()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dpquery.backends.duckdb.binding import EmptyTables
+from dpquery.backends.duckdb.binding import empty_tables
 from dpquery.backends.duckdb.engine import (
     FILE_SETTINGS,
     HANDED_BACK,
@@ -73,15 +73,15 @@ class DuckDBBackend(PublicTables):
     gaps: Gaps = NO_GAPS
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources | None = None) -> None:
-        self._hold(catalog, sources, catalog.tables)
-        opened, given = self._opened, resources or Resources()
+        given = resources or Resources()
+        self._hold(catalog, sources, catalog.tables, resources=given)
+        opened = self._opened
         private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **PRIVATE_SETTINGS}
         private |= FILE_SETTINGS if self._tables.has_statistics else {}
         left_out = [OF_VALUES, *([OF_STATISTICS] if self._have_statistics() else [])]
         self._private = Engine(
             opened, keep_order=False, made=[HANDED_BACK], memory=private, spill=given.folder(), left_out=left_out
         )
-        self._serve(given)
         self._read_schemas(self._private.cursor())
         self._check_data(self._private.cursor())
         names = {table: source.name for table, source in opened.items()}
@@ -92,13 +92,12 @@ class DuckDBBackend(PublicTables):
         prepared = ((table, source.prepared) for table, source in opened.items() if not catalog.tables[table].public)
         self._prepared = {table: found for table, found in prepared if found is not None}
         self._forms = {table: found.forms for table, found in self._prepared.items()}
-        self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
+        self._empty = empty_tables({names[table]: self._needed_types(table) for table in opened})
 
     def close(self) -> None:
         """Ends the engines and removes their temporary files."""
         super().close()
-        for engine in (self._private, self._empty.engine):
-            engine.close()
+        self._private.close()
 
     def _have_statistics(self) -> bool:
         """Whether the engine may know the least and the greatest value of a column of private rows, or of units."""

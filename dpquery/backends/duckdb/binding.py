@@ -6,10 +6,12 @@ that an engine keeps of them can make a difference.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import duckdb
 
@@ -20,19 +22,40 @@ from dpquery.errors import UnsupportedQueryError
 
 MOST_BOUND = 512
 """Statements that are remembered to be bound."""
+MOST_HELD = 4
+"""Engines without rows that are held for the next session over tables of the same columns."""
+
+Columns = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""For each table its name, and each column with its type."""
+
+
+def empty_tables(columns: Mapping[str, Mapping[str, str]]) -> EmptyTables:
+    """Returns the tables of these columns without rows, the same for all sessions of this process that have them.
+
+    What was bound for one session is known for the next: it depends on columns, types and the text alone.
+
+    Args:
+        columns: For each table, by its name in statements, the engine's types of its stored columns.
+    """
+    return _held(tuple((table, tuple(types.items())) for table, types in columns.items()), os.getpid())
+
+
+@lru_cache(MOST_HELD)
+def _held(columns: Columns, _process: int) -> EmptyTables:  # no engine outlives a fork
+    return EmptyTables(columns)
 
 
 class EmptyTables:
     """An engine that holds the declared tables without any row.
 
     Args:
-        columns: For each table, by its name in statements, the engine's types of its stored columns.
+        columns: The tables and their stored columns.
     """
 
-    def __init__(self, columns: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, columns: Columns) -> None:
         made = [
-            f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {type}' for column, type in types.items())})"
-            for table, types in columns.items()
+            f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {type}' for column, type in types)})"
+            for table, types in columns
         ]
         # Not optimised, as no row is read: an optimisation that fails would be found where the rows are.
         self.engine = Engine({}, keep_order=False, made=[*made, "SET GLOBAL enable_optimizer = false"])

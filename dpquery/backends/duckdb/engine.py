@@ -68,6 +68,8 @@ STORED_FROM, STORED_TO = 32, 2**16
 """How many rows domains have that are stored in the engine and not read in place."""
 
 Rows = tuple[tuple[Value, ...], ...]
+_DOMAINS = itertools.count(1)
+"""Numbers of domains. Sessions share where statements are bound, so that two of them have none with one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class Engine:
             if (types, rows) not in self._domains:
                 if len(self._domains) >= MOST_DOMAINS:
                     self._domains.clear()
-                made = Domain(f"domain{next(self._counter)}", types, rows)
+                made = Domain(f"domain{next(_DOMAINS)}", types, rows)
                 self._domains[types, rows] = made
             return self._domains[types, rows]
 

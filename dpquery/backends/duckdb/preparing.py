@@ -103,14 +103,14 @@ class Preparing(PublicTables):
         self._first = 0 if share is None or share.shard is None else share.shard
         self._copies = into / "copies"
         self._copies.mkdir(0o700)
-        self._hold(catalog, sources, catalog.tables, Reading(self._copies, key))
+        self._hold(catalog, sources, catalog.tables, resources=resources, reads=Reading(self._copies, key))
         self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
         before = {} if earlier is None else {" earlier": Source(files=earlier.files, key=key)}
-        self._public = Engine(
+        self._started = Engine(
             self._opened | before, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into), key=key
         )
-        self._cursor = self._public.cursor()
+        self._cursor = self._started.cursor()
         self._read_schemas(self._cursor)
         self._check_data(self._cursor)
         self._owned = [table for table in catalog.tables.values() if table.ownership is not None]

@@ -7,6 +7,7 @@ It holds no private table. A backend that computes private plans elsewhere has t
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,6 +34,8 @@ from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Kind, Type
 
+CLOSED = "the session is closed; nothing was charged. Open a new one"
+
 
 class PublicTables:
     """Holds the public tables of a catalog.
@@ -48,21 +51,22 @@ class PublicTables:
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources | None = None) -> None:
         public = [name for name, table in catalog.tables.items() if table.public]
-        self._hold(catalog, sources, public)
-        self._serve(resources or Resources())
+        self._hold(catalog, sources, public, resources=resources or Resources())
         self._read_schemas(self._public.cursor())
         self._check_data(self._public.cursor())
 
     def check(self) -> None:
         """Raises BackendError if what the promise takes from the data was changed; see `Backend`."""
         if self._is_closed:
-            raise BackendError("the session is closed; nothing was charged. Open a new one")
+            raise BackendError(CLOSED)
         self._files.check()
 
     def close(self) -> None:
         """Ends the engine and removes its temporary files."""
-        self._is_closed = True
-        self._public.close()
+        with self._starting:
+            self._is_closed = True
+            if self._started is not None:
+                self._started.close()
 
     def public_rows(self, table: str, columns: tuple[str, ...]) -> Rows:
         """Returns the different rows of a public table in some of its columns, read once."""
@@ -131,29 +135,49 @@ class PublicTables:
     # Opening tables as declared.
 
     def _hold(
-        self, catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], reads: Reading | None = None
+        self,
+        catalog: Catalog,
+        sources: Mapping[str, object],
+        tables: Iterable[str],
+        *,
+        resources: Resources,
+        reads: Reading | None = None,
     ) -> None:
         """Opens the sources of tables, those that the promise rests on with memory of their own.
 
         Args:
+            resources: What the engine of public tables may use, a part of what a session may.
             reads: What reads data elsewhere, if copies are not to be in memory.
         """
         with reads or Reading() as reading:
             opened = _open_all(catalog, sources, tables, reading)
         prepared = {name for name, source in opened.items() if source.prepared is not None}
         checked = relied_on(catalog) & opened.keys() | prepared
-        self._catalog, self._is_closed = catalog, False
+        self._catalog, self._resources, self._is_closed = catalog, resources, False
+        self._started: Engine | None = None
+        self._starting = threading.Lock()
         self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
         self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
         self._opened = with_owners_held(catalog, held(opened, checked))
         self._files = Files(self._opened, checked)
         self._tables = TableReader(catalog=catalog, opened=self._opened)
 
-    def _serve(self, resources: Resources) -> None:
-        """Starts the engine that knows public tables only."""
-        known = {table: source for table, source in self._opened.items() if self._catalog.tables[table].public}
-        memory = resources.settings(1, PUBLIC_PART)
-        self._public = Engine(known, keep_order=True, memory=memory, spill=resources.folder())
+    @property
+    def _public(self) -> Engine:
+        """The engine that knows public tables only. Most sessions never need it, so it starts when it is asked first.
+
+        Raises:
+            BackendError: The session was closed before.
+        """
+        with self._starting:
+            if self._started is None:
+                if self._is_closed:
+                    raise BackendError(CLOSED)
+                tables = self._catalog.tables
+                known = {table: source for table, source in self._opened.items() if tables[table].public}
+                memory = self._resources.settings(1, PUBLIC_PART)
+                self._started = Engine(known, keep_order=True, memory=memory, spill=self._resources.folder())
+            return self._started
 
     def _read_schemas(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Finds the stored types; reports every needed column that is missing or cannot be read."""
