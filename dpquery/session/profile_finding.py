@@ -23,7 +23,7 @@ from dpquery.session import pipeline
 from dpquery.session.options import Request
 from dpquery.session.profile_buying import Histogram
 from dpquery.session.profile_ladder import Noise
-from dpquery.session.profile_questions import WITHIN, Question
+from dpquery.session.profile_questions import Question
 
 LITTLE = Fraction(1, 2**16)
 """So little is offered that everything stored is accurate enough."""
@@ -48,9 +48,8 @@ class Finder:
         """Returns what is stored of a question, in the version of the data that is looked at; None without it."""
         reuse, text = replace(reuse, fresh=False), question.query
         with self.lock:
-            is_new = question.kind == "values" and text not in self.prepared
-            if is_new and not reuse.store.mentions(reuse.version, WITHIN):
-                return None  # each stored answer to such a question holds this cell; so it need not be planned
+            if text not in self.prepared and not reuse.store.mentions(reuse.version, question.word):
+                return None  # not bought, so it need not be planned
             asked = self.asked.get(text)
             known = None if asked is None else _known(asked, reuse)
             if known is not None and text in self.found and self.found[text][0] == known:

@@ -17,6 +17,7 @@ from dpquery.catalog.names import quoted
 from dpquery.catalog.rows import RowsToMeasure, has_one_row
 from dpquery.catalog.rows import rows_of as declared_rows
 from dpquery.plan.cached import cached
+from dpquery.plan.expr import Case
 from dpquery.plan.types import Kind, Value
 from dpquery.session.profile_ladder import cells_up_to
 
@@ -45,6 +46,11 @@ class Question:
     kind: str
     cells: tuple[tuple[int, int], ...]
     query: str
+
+    @property
+    def word(self) -> str:
+        """What the text of each stored answer to it holds: a cell of values, or that cells are told apart by CASE."""
+        return WITHIN if self.kind == "values" else Case.__name__
 
 
 def questions(table: Table, catalog: Catalog) -> Iterator[Question]:
