@@ -128,6 +128,6 @@ def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
     for line in lines:
         _, raw, kind, *_ = line.split(" ")
         point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), raw)
-        if folder.is_relative_to(point) and len(point) >= best:
+        if f"{folder}/".startswith(f"{point.rstrip('/')}/") and len(point) >= best:
             best, found = len(point), kind
     return found
