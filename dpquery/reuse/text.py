@@ -20,6 +20,7 @@ from typing import Any
 from dpquery.catalog import Catalog
 from dpquery.errors import InternalError
 from dpquery.kernel.measures import Count, Lattice, Measure, Second, Total
+from dpquery.plan.aggregates.aggregate import AggregateFunction
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.logical import Relation, Scan, sources
 from dpquery.plan.types import Kind, Type, Value
@@ -84,7 +85,9 @@ def _node(value: Any, kind: type) -> Any:
             return write(value)
         if not dataclasses.is_dataclass(kind) or isinstance(value, _VALUES):
             return _written_rarely(value)
-        fields = _KNOWN[kind] = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+        compared = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+        # Of an aggregate function its name: no two have one, and its documentation may be written better.
+        fields = _KNOWN[kind] = ("name",) if isinstance(value, AggregateFunction) else compared
     for name in _REFERENCES.get(kind.__name__, ()):
         held = getattr(value, name)
         for id in held if isinstance(held, tuple) else () if held is None else (held,):
