@@ -155,7 +155,7 @@ class PublicTables:
         checked = relied_on(catalog) & opened.keys() | prepared
         self._catalog, self._resources, self._is_closed = catalog, resources, False
         self._started: Engine | None = None
-        self._starting = threading.Lock()
+        self._starting: threading.Lock = threading.Lock()
         self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
         self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
         self._opened = with_owners_held(catalog, held(opened, checked))
