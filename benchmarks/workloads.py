@@ -16,7 +16,7 @@ import dpquery as dp
 from benchmarks.optimum import gaussian_optimum, laplace_optimum
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.ledger.ledger import Ledger
-from dpquery.reuse.answers import Split
+from dpquery.reuse.dividing import Split
 from dpquery.reuse.reconciled import Source, Vectors
 from dpquery.reuse.strategy import Workload, variances, workloads
 from dpquery.session import pipeline

@@ -20,7 +20,7 @@ from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Measure, Noise,
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.ledger.entries import Entry, State
 from dpquery.ledger.ledger import Ledger
-from dpquery.reuse.answers import Reuse
+from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.store import Store

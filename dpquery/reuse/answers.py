@@ -1,137 +1,34 @@
-"""What of a query is stored already, what is measured now, and both together as released tables."""
+"""What of a query was stored and what was measured now, both together as released tables."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpquery.accuracy.simulated import Shared
 from dpquery.errors import InternalError, LedgerError
-from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
+from dpquery.kernel.plan import BudgetedAggregate, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
-from dpquery.planner.protect.grouping_sets import Grouping
-from dpquery.result.added import AddedTable
-from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.behind import behind, planned_vectors, undetermined
-from dpquery.reuse.chosen import Place
-from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.described import described, with_combined
-from dpquery.reuse.estimates import Found, Wanted, find
-from dpquery.reuse.follows import rests
+from dpquery.kernel.selection import all_codes
+from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
+from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.measurements import Measurement
+from dpquery.reuse.chosen import place_of
+from dpquery.reuse.coordinates import is_linear, is_of_vector
+from dpquery.reuse.described import with_combined
+from dpquery.reuse.dividing import Reuse, Split, split
+from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
 from dpquery.reuse.frames import Asked, asked_of
-from dpquery.reuse.reconciled import Vectors, stored
-from dpquery.reuse.releases import Facts, Part, Release, labels_of, values_of
-from dpquery.reuse.shelf import NOTHING, State
-from dpquery.reuse.shown import tables_of
-from dpquery.reuse.store import Store
-from dpquery.reuse.text import Fingerprints, NotCanonical
+from dpquery.reuse.reconciled import Estimate, Vectors, stored
+from dpquery.reuse.releases import Part, Release, column_of, labels_of, values_of
 from dpquery.units.declarations import Declarations
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reuse:
-    """How a query uses the store.
-
-    Attributes:
-        store: Where releases are kept.
-        version: The data's version: releases of another one are not looked at.
-        catalog: What tells whether a catalog says the same of tables.
-        analyst: Who asks.
-        only_own: Whether only releases for that analyst are looked at.
-        fresh: Whether nothing stored is looked at; what is measured is stored all the same.
-    """
-
-    store: Store
-    version: str
-    catalog: Fingerprints
-    analyst: str
-    only_own: bool = False
-    fresh: bool = False
-
-    def releases(self, asked: Asked) -> Sequence[Release]:
-        """Returns the stored releases over the same rows that this query may use, oldest first."""
-        if self.fresh:
-            return ()
-        return self._allowed(self.store.find(self.version, asked.frame.base, asked.frame.conditions))
-
-    def over(self, base: str) -> Sequence[Release]:
-        """Returns all stored releases over rows of this base that this analyst may use, oldest first."""
-        return () if self.fresh else self._allowed(self.store.over(self.version, base))
-
-    def vectors(self, base: str) -> Vectors:
-        """Returns what is stored of sums over this base, made once until the next release."""
-        if self.fresh:
-            return Vectors(())
-        whose = self.analyst if self.only_own else None
-        return self.store.derived(self.version, base, whose, lambda: Vectors(stored(self.over(base))))
-
-    def everything(self) -> Sequence[Release]:
-        """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
-        return self._allowed(self.store.all(self.version))
-
-    def _allowed(self, found: Sequence[Release]) -> Sequence[Release]:
-        return [release for release in found if release.analyst == self.analyst] if self.only_own else found
-
-
-Plain = tuple[BudgetedPlan, tuple[Wanted, ...]]
-"""A plan and its aggregates in the form of the store."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """A plan, and what the store gives for each of its aggregates.
-
-    Attributes:
-        plan: All of it, as it would be measured.
-        wanted: Its aggregates in the form of the store.
-        found: What is stored for each and accurate enough.
-        rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
-        missing: Of each aggregate what is measured; None where nothing is lacking.
-        known: For each the stored releases over the same rows, oldest first.
-        over: By base all that was stored when it was looked at: with it, it is known what follows from new numbers.
-        expected: Makes what will be known of sums, by base, once the rest is measured.
-        follows: The ids of measures that are neither, because they follow from others of the plan.
-        plain: The plan in which these are measured too, for the same charge; None where there are none.
-        read: How many of the aggregates the queries read.
-        state: The store's, when it was looked at.
-    """
-
-    plan: BudgetedPlan
-    wanted: tuple[Wanted, ...]
-    found: tuple[Found, ...]
-    rest: BudgetedPlan
-    missing: tuple[BudgetedAggregate | None, ...]
-    known: tuple[Sequence[Release], ...]
-    over: Mapping[str, Sequence[Release]]
-    expected: Callable[[], Mapping[str, Vectors]]
-    follows: frozenset[str]
-    plain: Plain | None
-    read: int
-    state: State
-
-    def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
-        """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
-        return described(measurements(self.plan, declared.neighbours), self.wanted, self.found, self.follows)
-
-    def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
-        """Returns the loss of what is measured now, in the ledger's currency."""
-        return charge_of(self.rest, kind, declared.neighbours)
-
-    def guarantee(
-        self, declared: Declarations, vectors: Mapping[str, Vectors] | None = None, entry: int | None = None
-    ) -> PrivacyLoss:
-        """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new;
-        `vectors` is what is known of sums after the release of this entry, by default what is expected of it."""
-        made, counted = self.expected() if vectors is None else vectors, set[Place]()
-        of_each = list(zip(self.wanted, self.known, self.found, self.missing, strict=True))[: self.read]
-        old = [lost for one in of_each for lost in behind(*one, made, declared, entry, counted)]
-        return guarantee_of(BudgetedPlan(aggregates=(*old, *self.rest.aggregates)), declared.neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,92 +44,6 @@ class Answered:
     entry: int | None = None
 
 
-def wanted_of(
-    plan: BudgetedPlan,
-    groupings: Sequence[Grouping],
-    said: Sequence[str],
-    declared: Declarations,
-    *,
-    is_stored: bool = True,
-) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store, where there is one.
-
-    Args:
-        said: Of each the fingerprint of what the catalog says of its tables.
-    """
-    each = zip(plan.aggregates, groupings, said, strict=True)
-    return tuple(
-        Wanted.of(
-            budgeted, _asked(budgeted, own.whole) if is_stored else None, Facts.of(own, told), declared.neighbours
-        )
-        for budgeted, own, told in each
-    )
-
-
-def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
-    try:
-        asked = asked_of(budgeted.aggregate, whole)
-    except NotCanonical:
-        return None
-    return asked if len(set(asked.measures)) == len(asked.measures) else None  # twice one noise is not two noises
-
-
-def split(
-    plan: BudgetedPlan,
-    wanted: tuple[Wanted, ...],
-    reuse: Reuse | None,
-    declared: Declarations,
-    follows: frozenset[str] = frozenset(),
-    plain: Plain | None = None,
-    read: int | None = None,
-) -> Split:
-    """Returns what of a plan is stored and what is to be measured; reads no private row.
-
-    Args:
-        read: How many of the aggregates the queries read; the others are measured so that these follow. None: all.
-        follows: The ids of what is not measured, because it follows from others of the plan.
-        plain: The plan in which all is measured, for the same charge.
-    """
-    state = NOTHING if reuse is None else reuse.store.state()
-    known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
-    bases = {one.asked.frame.base for one in wanted if one.asked is not None}
-    vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
-    over = {base: () if reuse is None else reuse.over(base) for base in bases}  # after them: it lacks nothing of theirs
-    found = list[Found]()
-    for number, (one, releases) in enumerate(zip(wanted, known, strict=True)):
-        if number == read and all(there.is_complete for there in found):
-            return split(BudgetedPlan(aggregates=plan.aggregates[:read]), wanted[:read], reuse, declared, plain=plain)
-        found.append(find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row))
-    missing = rests(wanted, found, follows)
-    if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
-        follows = frozenset()
-        missing = rests(wanted, found, follows)
-
-    def expected() -> Mapping[str, Vectors]:
-        return planned_vectors(wanted, found, vectors, over, follows)
-
-    if plain is not None and undetermined(wanted, expected(), follows):
-        return split(*plain, reuse, declared)  # beside what is stored it takes too much work to know, and is measured
-    return Split(
-        plan=plan,
-        wanted=wanted,
-        found=tuple(found),
-        rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
-        missing=tuple(missing),
-        known=tuple(known),
-        over=over,
-        expected=expected,
-        follows=follows,
-        plain=plain,
-        read=len(wanted) if read is None else read,
-        state=state,
-    )
-
-
-def _vectors(wanted: Wanted, known: Mapping[str, Vectors]) -> Vectors:
-    return Vectors(()) if wanted.asked is None else known[wanted.asked.frame.base]
-
-
 @contextlib.contextmanager
 def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[Split]:
     """Lets one thread at a time measure what a query lacks; gives the split as it stands when its turn has come, for
@@ -244,7 +55,7 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows, parts.plain, parts.read)
+            parts = split(*parts.planned, reuse, declared, parts.follows, parts.plain, parts.read, parts.failure)
         yield parts
 
 
@@ -381,3 +192,73 @@ def _known(
         for text, old, now in texts
     )
     return Found(estimates=estimates, release=found.release or there.release, vectors=own)
+
+
+def tables_of(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
+    """Returns what was found whole as released tables, knowing which of them show one noise twice."""
+    behind = [
+        {(release.entry, release.frame, part.measure) for one in there.estimates if one for release, part in one.parts}
+        for there in found
+    ]
+    uses = Counter(key for keys in behind for key in keys)
+    return [
+        _table(one, there, repeats=any(uses[key] > 1 for key in keys))
+        for one, there, keys in zip(wanted, found, behind, strict=True)
+        if there.is_complete
+    ]
+
+
+def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
+    aggregate, release = wanted.budgeted.aggregate, found.release
+    estimates = [estimate for estimate in found.estimates if estimate is not None]
+    if release is None:
+        keys = all_codes(aggregate.keys, aggregate.public_groups or 0)
+    else:
+        groups = zip(aggregate.keys, release.groups or (), strict=True)
+        keys = tuple(column_of(key, values) for key, values in groups)
+    return AddedTable(
+        aggregate=aggregate,
+        keys=keys,
+        numbers=tuple(estimate.numbers for estimate in estimates),
+        noises=tuple(_apart(estimates)),
+        repeats=repeats,
+        noises_of=lambda coarser: _noises_of(wanted, found, coarser),
+        shared=lambda of, places: _shared(wanted, found, of, places),
+        ranks=lambda failure: ranks_of(aggregate, estimates, failure),
+    )
+
+
+def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
+    """Yields the noises of a table's measures; one that is in two of them is not followed as if it were two."""
+    uses = Counter(place_of(*part) for estimate in estimates for part in estimate.parts)
+    for estimate in estimates:
+        law = estimate.law
+        if any(uses[place_of(*part)] > 1 for part in estimate.parts) and not isinstance(law, CombinedNoise):
+            one, count = (law.noise, law.count) if isinstance(law, NoiseOfSum) else (law, 1)
+            if one.is_added:
+                law = CombinedNoise(components=(Component(noise=one, count=count, weight=Fraction(1)),), rounded=0)
+        yield law
+
+
+def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[AnyNoise] | None:
+    """Returns the noises of sums over a table's groups, which were estimated together."""
+    asked = _over_groups_of(wanted, coarser)
+    if asked is None or found.vectors is None or not all(map(is_linear, asked.measures)):
+        return None
+    made = [found.vectors.estimate(asked, wanted.facts, text) for text in asked.measures]
+    return [one.law for one in made if one is not None] if all(made) else None
+
+
+def _shared(wanted: Wanted, found: Found, of: PrivateAggregate, places: Sequence[int]) -> Shared | None:
+    """Returns the noise that some measures of a table have together, or of one added up from its groups."""
+    asked = _over_groups_of(wanted, of)
+    if asked is None or found.vectors is None:
+        return None
+    units = [float(of.measures[place].unit) for place in places]
+    return found.vectors.shared(asked, wanted.facts, [asked.measures[place] for place in places], units)
+
+
+def _over_groups_of(wanted: Wanted, aggregate: PrivateAggregate) -> Asked | None:
+    if wanted.asked is None or aggregate is wanted.budgeted.aggregate:
+        return wanted.asked
+    return replace(wanted.asked, frame=asked_of(aggregate, frozenset()).frame)

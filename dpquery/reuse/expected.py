@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from dpquery.accuracy.noise_shapes import variance_of
-from dpquery.reuse.answers import Split
 from dpquery.reuse.coordinates import is_of_vector
+from dpquery.reuse.dividing import Split
 from dpquery.reuse.reconciled import Source, Vectors, stored
 
 

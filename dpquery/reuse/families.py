@@ -79,9 +79,10 @@ class Family:
     keys: tuple[tuple[KeyText, ...], ...]
 
 
-def families(wanted: Sequence[Wanted], kind: BudgetKind) -> list[Family]:
-    """Returns the families of at least two sums of which some tell intervals of one value."""
-    sums = list(_sums(wanted, kind))
+def families(wanted: Sequence[Wanted], kind: BudgetKind, kept: frozenset[str] = frozenset()) -> list[Family]:
+    """Returns the families of at least two sums, but for those of the ids `kept`, of which some tell intervals of one
+    value."""
+    sums = [one for one in _sums(wanted, kind) if one.measure.id not in kept]
     told: dict[tuple[object, ...], Counter[Expression]] = {}
     for one in sums:
         values = {behind(key.columns) for key in one.keys} | {behind((text,)) for text in one.conditions}

@@ -188,18 +188,27 @@ def _estimated(
         pairs: Aggregates with the noise of each measure.
         gone: What is not measured either.
     """
-    sources: dict[str, list[Source]] = {}
-    for one, noises in pairs:
-        for place, measure in enumerate(one.budgeted.aggregate.measures):
-            if one.asked is not None and measure.id not in dropped | gone:
-                text = one.asked.measures[place]
-                if is_of_vector(one.asked.frame, text):
-                    source = Source(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
-                    sources.setdefault(one.asked.frame.base, []).append(source)
-    vectors = {base: Vectors(some) for base, some in sources.items()}
+    vectors = vectors_of(pairs, dropped | gone)
     for one, _ in pairs:
         for place, measure in enumerate(one.budgeted.aggregate.measures):
             if one.asked is not None and measure.id in dropped:
                 own = vectors.get(one.asked.frame.base)
                 found = None if own is None else own.variance(one.asked, one.facts, one.asked.measures[place])
                 yield one, place, found
+
+
+def vectors_of(pairs: Sequence[tuple[Wanted, Sequence[NoiseLaw]]], gone: frozenset[str]) -> dict[str, Vectors]:
+    """Returns by base what is known of sums once all but these ids is measured, where nothing is stored.
+
+    Args:
+        pairs: Aggregates with the noise of each measure.
+    """
+    sources: dict[str, list[Source]] = {}
+    for one, noises in pairs:
+        for place, measure in enumerate(one.budgeted.aggregate.measures):
+            if one.asked is not None and measure.id not in gone:
+                text = one.asked.measures[place]
+                if is_of_vector(one.asked.frame, text):
+                    source = Source(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
+                    sources.setdefault(one.asked.frame.base, []).append(source)
+    return {base: Vectors(some) for base, some in sources.items()}

@@ -61,16 +61,18 @@ def with_ranges(
     kind: BudgetKind,
     declared: Declarations,
     sizes: Sizes,
+    kept: frozenset[str] = frozenset(),
 ) -> Ranges:
     """Returns a plan of the same charge in which families of sums over lines err less; else the plan as it is.
 
     Args:
         wholes: Of each aggregate the sums of what is never NULL.
+        kept: The ids of what stays as it is.
     """
     made = Ranges(plan=plan)
     if declared.blocks is not None:  # a part of the blocks may be asked, and all of them would be charged
         return made
-    for family in families(wanted, kind):
+    for family in families(wanted, kind, kept):
         tried = _chosen(made, family, frozenset().union(*wholes), declared, sizes)
         if tried is not None and _costs_no_more(tried, made, kind, declared):
             made = tried

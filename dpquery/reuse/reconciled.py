@@ -116,10 +116,15 @@ class Vectors:
         law, variance = _law(part.sources, exactness)
         return Estimate(numbers=numbers, law=law, variance=variance, parts=_stored(part.sources, exactness))
 
+    def law(self, asked: Asked, facts: Facts, measure: str) -> tuple[AnyNoise, float] | None:
+        """Returns the noise of the estimate and its variance, in squared lattice steps; None where there is none."""
+        found = self._find(asked, facts, measure)
+        return None if found is None else _law(found[0].sources, found[2])
+
     def variance(self, asked: Asked, facts: Facts, measure: str) -> float | None:
         """Returns the variance of the noise of the estimate, in squared lattice steps; None where there is none."""
-        found = self._find(asked, facts, measure)
-        return None if found is None else _law(found[0].sources, found[2])[1]
+        found = self.law(asked, facts, measure)
+        return None if found is None else found[1]
 
     def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...] | None:
         """Returns the stored numbers that a measure is estimated from; None where it is not."""

@@ -14,7 +14,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Released, sources
 from dpquery.result.batch import Batch
-from dpquery.reuse.answers import Split
+from dpquery.reuse.dividing import Split
 from dpquery.reuse.expected import expected_deviations
 from dpquery.session.explain import released_by
 from dpquery.session.options import Request
@@ -50,6 +50,7 @@ class Dashboard:
         charge: What the ledger would count for all of them.
         numbers: What is expected of each noisy number.
         measured: What would be measured, a line each.
+        alone: What the queries would cost one by one, where nothing is stored.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class Dashboard:
         numbers: Sequence[Number],
         measured: Sequence[str],
         charge: PrivacyLoss,
+        alone: PrivacyLoss,
         buy: Callable[[], Batch],
     ) -> None:
-        self.numbers, self.measured, self.charge = tuple(numbers), tuple(measured), charge
+        self.numbers, self.measured, self.charge, self.alone = tuple(numbers), tuple(measured), charge, alone
         self._buy = buy
 
     @staticmethod
@@ -80,9 +82,10 @@ class Dashboard:
         prepared, parts = planned(tuple(requests), requests[0].fresh)
         share = Fraction(1, len(requests))
         alone = [planned((one.of_part(share),), True)[1] for one in requests]
-        loss = parts.charge(ledger.budget.kind, ledger.declarations)
-        charge = charge_at_least(loss, ledger.budgets.get(analyst, ledger.budget), least)
-        return Dashboard(_numbers(requests, prepared, parts, alone), _measured(parts), charge, buy)
+        limit, kind = ledger.budgets.get(analyst, ledger.budget), ledger.budget.kind
+        whole, *each = (charge_at_least(one.charge(kind, ledger.declarations), limit, least) for one in (parts, *alone))
+        by_itself = sum(each, PrivacyLoss())
+        return Dashboard(_numbers(requests, prepared, parts, alone), _measured(parts), whole, by_itself, buy)
 
     def buy(self) -> Batch:
         """Returns the answers to all queries; they are charged at once. Afterwards each of them, filters on public keys
@@ -106,7 +109,13 @@ class Dashboard:
         widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         lines = ["  ".join(part.ljust(width) for part, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         charge = "Charge: nothing" if self.charge == PrivacyLoss() else f"Charge: {self.charge}"
+        charge += f"; one by one {self.alone}" if self.charge.epsilon + self.charge.rho < self._noticeable else ""
         return "\n".join([*lines, "Measured", *(f"  {line}" for line in self.measured or ("nothing",)), charge])
+
+    @property
+    def _noticeable(self) -> Fraction:
+        """What is clearly less than the queries cost one by one: loss that is split costs the same together."""
+        return (self.alone.epsilon + self.alone.rho) * Fraction(99, 100)
 
     def __repr__(self) -> str:
         return str(self)

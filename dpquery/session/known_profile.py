@@ -26,7 +26,7 @@ from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.choices import ABOVE
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.answers import Reuse
+from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline

@@ -26,6 +26,7 @@ from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.kernel.work import Allowed, require_bounded
 from dpquery.ledger.ledger import Ledger
+from dpquery.planner.budget.targets import failure_of_each
 from dpquery.planner.keys.unlisted import unlisted_constants
 from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
@@ -33,9 +34,10 @@ from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
-from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn, wanted_of
+from dpquery.reuse.answers import Answered, combined, turn
+from dpquery.reuse.dividing import Reuse, Split, split, wanted_of
+from dpquery.session.aimed import planned_together
 from dpquery.session.options import Request
-from dpquery.session.workloads import strategy_of
 from dpquery.sql.bind.bind import bind_step, bind_together
 from dpquery.sql.parse.parse import parse
 from dpquery.units.sizes import Sizes, Unbounded
@@ -59,6 +61,7 @@ class Prepared:
             measured in place of ranges that are asked together.
         plain: The plan in which these are measured too, for the same charge; None where there are none.
         notes: What was chosen for groupings of the same rows, for people.
+        failure: Where errors are asked for, with which probability the interval of a number may not hold.
         steps: How many steps have to be answered before this can be measured; 0 where it can.
     """
 
@@ -69,6 +72,7 @@ class Prepared:
     follows: frozenset[str] = frozenset()
     plain: BudgetedPlan | None = None
     notes: tuple[str, ...] = ()
+    failure: Fraction | None = None
     steps: int = 0
 
     @property
@@ -142,7 +146,8 @@ def plan(
         plain = budgeted = draft.budgeted
         assert plain is not None and budgeted is not None
         follows, notes, groupings = frozenset[str](), tuple[str, ...](), draft.private[0].groupings
-        if derives and _asks_several(draft) and first.accuracy is None:
+        failure = None if first.accuracy is None else failure_of_each(first.accuracy, draft.private[0].aggregates)
+        if derives and _asks_several(draft):
 
             def is_little_work(plan: BudgetedPlan) -> bool:
                 try:
@@ -151,9 +156,11 @@ def plan(
                     return False
                 return True
 
-            draft, plain, strategy, more = strategy_of(protected, draft, terms, ledger, is_little_work)
-            budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
-            groupings = (*draft.private[0].groupings, *more)
+            made = planned_together(protected, draft, terms, ledger, is_little_work, failure)
+            if made is not None:
+                draft, plain, strategy, more = made
+                budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
+                groupings = (*draft.private[0].groupings, *more)
         require_little_work(plain, catalog, public)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deeply") from None
@@ -173,8 +180,9 @@ def plan(
             groupings=groupings,
             reads_clock=reads_clock,
             follows=follows,
-            plain=plain if follows else None,
+            plain=plain if follows or (failure is not None and budgeted is not plain) else None,
             notes=notes,
+            failure=failure,
             steps=draft.logical[0].steps,
         )
         for one in draft.private
@@ -217,7 +225,9 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
             first.plain,
             wanted_of(first.plain, own, said[: len(own)], ledger.declarations, is_stored=reuse is not None),
         )
-    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain, len(first.read))
+    return split(
+        first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain, len(first.read), first.failure
+    )
 
 
 def answer(

@@ -18,7 +18,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import output
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.answers import Split
+from dpquery.reuse.dividing import Split
 from dpquery.session.explain import explain, ranks_needed, show_passes
 from dpquery.session.pipeline import Prepared, Told
 from dpquery.units.blocks import Touched

@@ -17,7 +17,7 @@ from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
-from dpquery.reuse.answers import Reuse
+from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.frames import Asked
 from dpquery.session import pipeline
 from dpquery.session.options import Request

@@ -70,7 +70,7 @@ def allocate_for(
     """
     pairs = {measure.id: (aggregate, measure) for aggregate in aggregates for measure in aggregate.measures}
     pure = budget.kind is BudgetKind.PURE
-    choices, targets = _wanted(aims, accuracy, pairs, noisy_numbers(aggregates) if accuracy.simultaneous else None)
+    choices, targets = _wanted(aims, accuracy, pairs, failure_of_each(accuracy, aggregates))
     noises: dict[str, Noise] = {}
     for aggregate in aggregates:
         own = {m.id: choices[m.id] for m in aggregate.measures if m.id in choices}
@@ -121,14 +121,14 @@ def half_width_of(
 
 
 def _wanted(
-    aims: Sequence[Aim], accuracy: Accuracy, pairs: Mapping[str, Pair], numbers: int | None
+    aims: Sequence[Aim], accuracy: Accuracy, pairs: Mapping[str, Pair], failure: Fraction
 ) -> tuple[dict[str, list[tuple[Fraction, Fraction]]], list[Target]]:
     """Returns for each choice with a target (ranks, failure) of each of its targets, and the targets of numbers.
 
     Args:
-        numbers: How many noisy numbers share the failure; None where those of each cell do.
+        failure: Of each number.
     """
-    errors, failure = accuracy.errors, accuracy.failure / (numbers or 1)
+    errors = accuracy.errors
     if not isinstance(errors, Fraction):
         check_names(errors, {aim.name for aim in aims}, "target")
     if not aims:
@@ -146,7 +146,7 @@ def _wanted(
         sums = _sums_of(aim, error, accuracy.rows.get(aim.name), pairs)
         if any(room <= 0 for _, room in sums):
             raise InvalidLossError(f"{aim.name} is rounded by more than this error", advice="Ask for a larger error.")
-        targets.append(Target(sums=sums, failure=failure, at_once=numbers is not None))
+        targets.append(Target(sums=sums, failure=failure, at_once=accuracy.simultaneous))
     if not choices and not targets:
         raise InvalidLossError("no column has a target", advice="Write error=100, or error={'column': 100}.")
     return choices, targets
@@ -245,6 +245,11 @@ def choice_of(aim: Aim, pairs: Mapping[str, Pair]) -> str | None:
     if not aim.is_itself or not isinstance(expression, Column) or expression.id not in pairs:
         return None
     return expression.id if pairs[expression.id][1].count is Count.QUANTILE else None
+
+
+def failure_of_each(accuracy: Accuracy, aggregates: Sequence[PrivateAggregate]) -> Fraction:
+    """Returns with which probability the interval of one number may not hold; of several that share it, its part."""
+    return accuracy.failure / (noisy_numbers(aggregates) if accuracy.simultaneous else 1)
 
 
 def noisy_numbers(aggregates: Sequence[PrivateAggregate]) -> int:

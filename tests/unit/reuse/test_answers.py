@@ -22,10 +22,10 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
-from dpquery.reuse.answers import Reuse
+from dpquery.reuse.answers import _apart
+from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.reconciled import Vectors
 from dpquery.reuse.releases import Release, to_text
-from dpquery.reuse.shown import _apart
 from dpquery.reuse.store import Store
 from dpquery.session import pipeline
 from tests.forking import fork

@@ -9,7 +9,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.reuse import least_squares
-from dpquery.reuse.answers import Reuse
+from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.reconciled import Vectors
 from tests.unit.reuse.shop import Shop, catalog
 
