@@ -8,6 +8,8 @@ distance from the exact number within which 95 % of the answers are. An interval
 and be at most 1.1 wide, or reach an end of the range of all values. Both are known within bounds that fail in one of
 1,000 cells: a cell misses where a bound says so, and is drawn again until bounds decide, or `MOST_DRAWS`.
 Of quantiles, minima and maxima the error in ranks is compared in the same way: its bound holds whatever the values are.
+Where no interval that holds for all data can be as narrow as that (`tightest.py`), the narrowest of those counts in
+its place, and `spread` is the width beside what the answers do.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dpquery as dp
+from benchmarks.tightest import least_ranks, least_rounded
 from dpquery.backends.base import Backend
 from dpquery.backends.opening import open_backend
 from dpquery.kernel.exponential import Histogram
@@ -33,6 +36,8 @@ from dpquery.session.session import Session
 
 SIZES = (40, 200, 1_000, 10_000)
 LOSSES = ({"epsilon": "0.1"}, {"epsilon": "1"}, {"epsilon": "10"}, {"rho": "0.5"})
+CANDIDATES = 101
+"""Values that `x` can have."""
 GROUPS = 250
 """Answers of one query."""
 LEAST_DRAWS, MOST_DRAWS = 2_000, 8_000
@@ -48,20 +53,28 @@ Cell = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An aggregate, what it is without noise in a group, and the range of all its values if there is one."""
+    """An aggregate, what it is without noise in a group, and the range of all its values if there is one.
+
+    Attributes:
+        is_rounded: Whether it may be a fraction, and is shown as a whole number.
+    """
 
     sql: str
     exact: Callable[[pd.DataFrame], float]
     range: tuple[float, float] | None = None
     target: float | None = None
     table: str = "t"
+    is_rounded: bool = False
 
 
 QUESTIONS: Mapping[str, Question] = {
     "COUNT": Question("COUNT(*)", len),
     "COUNT where": Question("COUNT(*) FILTER (WHERE y > 4)", lambda g: (g.y > 4).sum()),
     "COUNT, 3 rows of a person": Question(
-        "COUNT(*)", lambda g: (3 / g.groupby("person").x.transform("size")).clip(upper=1).sum(), table="rows"
+        "COUNT(*)",
+        lambda g: (3 / g.groupby("person").x.transform("size")).clip(upper=1).sum(),
+        table="rows",
+        is_rounded=True,
     ),
     "COUNT DISTINCT": Question("COUNT(DISTINCT kind)", lambda g: g.kind.nunique()),
     "SUM of whole numbers": Question("SUM(x)", lambda g: g.x.sum()),
@@ -237,17 +250,19 @@ def _measured(session: dp.Session, question: Question, size: int, money: str, am
         values, low, high = (np.concatenate(column) for column in zip(*drawn, strict=True))
         if len(values) < LEAST_DRAWS:
             continue
+        made = answer.measurements[0]
         if question.target is None:
-            found = _of_values(values, low, high, exact, question.range)
+            least = least_rounded(made) if question.is_rounded else 0.0
+            found = _of_values(values, low, high, exact, question.range, least)
         else:
-            ranks = answer.rank_errors["answer"]
-            found = _of_ranks(values, np.sort(group["x"].to_numpy(float)), question.target, ranks)
+            ranks, least = answer.rank_errors["answer"], least_ranks(made, question.target, CANDIDATES)
+            found = _of_ranks(values, np.sort(group["x"].to_numpy(float)), question.target, ranks, least)
         if len(values) >= MOST_DRAWS or misses(found) or holds(found):
             return found
 
 
 def _of_values(
-    values: Floats, low: Floats, high: Floats, exact: float, ends: tuple[float, float] | None
+    values: Floats, low: Floats, high: Floats, exact: float, ends: tuple[float, float] | None, least: float
 ) -> dict[str, float]:
     known = ~(np.isnan(low) | np.isnan(high))
     if not known.any():
@@ -255,7 +270,7 @@ def _of_values(
     slack = 1e-9 * max(1.0, abs(exact))
     held = (low <= exact + slack) & (exact - slack <= high)
     half = float(np.median((high - low)[known])) / 2
-    found = _summary(held[known], half, np.abs(values - exact)[np.isfinite(values)], slack)
+    found = _summary(held[known], half, np.abs(values - exact)[np.isfinite(values)], slack, least)
     found |= {"draws": len(values), "none": float(1 - known.mean())}
     if ends is not None:
         a, b = ends
@@ -264,24 +279,26 @@ def _of_values(
     return found
 
 
-def _of_ranks(chosen: Floats, values: Floats, target: float, ranks: float) -> dict[str, float]:
+def _of_ranks(chosen: Floats, values: Floats, target: float, ranks: float, least: float) -> dict[str, float]:
     """Returns how often a choice is within its ranks, and how many these are beside what choices really are off."""
     below, reached = np.searchsorted(values, chosen, "left"), np.searchsorted(values, chosen, "right")
     aimed = target * len(values)
     off = np.maximum(0, np.maximum(below - aimed, aimed - reached))
-    return _summary(off <= ranks, ranks, np.maximum(1.0, off), 0.0) | {"draws": len(chosen), "none": 0.0}
+    return _summary(off <= ranks, ranks, np.maximum(1.0, off), 0.0, least) | {"draws": len(chosen), "none": 0.0}
 
 
-def _summary(held: NDArray[np.bool_], half: float, errors: Floats, slack: float) -> dict[str, float]:
+def _summary(held: NDArray[np.bool_], half: float, errors: Floats, slack: float, least: float) -> dict[str, float]:
     """Returns the part that holds and how wide intervals are, each with bounds: Clopper and Pearson's, and those of the
-    order statistics between which the quantile of the errors lies."""
+    order statistics between which the quantile of the errors lies, or the least half-width that holds for all data."""
     count, draws = int(held.sum()), len(errors)
     ordered = np.sort(errors)
     places = (_binomial(draws, 0.95, DOUBT), draws * 19 // 20, _binomial(draws, 0.95, 1 - DOUBT) + 1)
-    wider, wide, narrower = (_beside(half, float(ordered[min(place, draws - 1)]), slack) for place in places)
-    least, most = _part(count, len(held))
-    found = {"held": count / len(held), "least": least, "most": most}
-    return found | {"wide": wide, "narrower": narrower, "wider": wider}
+    spreads = [float(ordered[min(place, draws - 1)]) for place in places]
+    wider, wide, narrower = (_beside(half, max(spread, least), slack) for spread in spreads)
+    fewest, most = _part(count, len(held))
+    found = {"held": count / len(held), "least": fewest, "most": most}
+    found |= {"wide": wide, "narrower": narrower, "wider": wider}
+    return found | ({"spread": _beside(half, spreads[1], slack)} if least > spreads[1] else {})
 
 
 def _beside(half: float, spread: float, slack: float) -> float:
@@ -345,21 +362,22 @@ def holds(found: Cell) -> bool:
 
 def table(results: Mapping[str, Cell]) -> list[str]:
     """Returns what was found as lines of a page: a row for each aggregate, with each cell that misses."""
-    lines = [
-        "| interval of | cells | miss | hold for certain | least held | widest within the range | cells that miss |",
-        "|---|---:|---:|---:|---:|---:|---|",
-    ]
+    head = "hold for certain | least held | widest within the range | beside what answers do"
+    lines = [f"| interval of | cells | miss | {head} | cells that miss |", "|---|---:|---:|---:|---:|---:|---:|---|"]
     for name in QUESTIONS:
         places = (
             f"{size:,} rows, {money} {amount}" for size in SIZES for loss in LOSSES for money, amount in loss.items()
         )
         own = {place: results[cell] for place in places if (cell := f"{CELL}{name}, {place}") in results}
         if own:
-            inner = [cell["wide"] for cell in own.values() if "wide" in cell and cell.get("range", 0) < 0.5]
+            inner = [cell for cell in own.values() if "wide" in cell and cell.get("range", 0) < 0.5]
             missed = [f"{place}: {_cell(cell)}" for place, cell in own.items() if misses(cell)]
-            least = min(cell.get("held", 0.0) for cell in own.values())
-            numbers = f"{len(own)} | {len(missed)} | {sum(map(holds, own.values()))} | {100 * least:.1f} %"
-            lines.append(f"| {name} | {numbers} | {f'{max(inner):.2f}' if inner else ''} | {'; '.join(missed)} |")
+            numbers = [f"{max(cell['wide'] for cell in inner):.2f}" if inner else ""]
+            spread = max((cell.get("spread", 0.0) for cell in inner), default=0.0)
+            numbers.append(f"{spread:.2f}" if spread else "")
+            least = f"{100 * min(cell.get('held', 0.0) for cell in own.values()):.1f} %"
+            made = [len(own), len(missed), sum(map(holds, own.values())), least, *numbers, "; ".join(missed)]
+            lines.append(f"| {name} | {' | '.join(map(str, made))} |")
     return lines if len(lines) > 2 else []
 
 

@@ -17,6 +17,8 @@ from dpquery.kernel.plan import LARGEST_STEP, Count, Measure
 
 LARGEST_UTILITY = 2**61
 """No utility is below the negative of this: one that would be counts as it, and is never chosen."""
+ROUNDING = 1e-12
+"""Relative error of floating point that a bound on ranks allows for."""
 FINEST_TARGET = 10**4
 """The largest denominator of a target."""
 MOST_CHOICES = 100_000
@@ -82,12 +84,13 @@ def rank_error(measure: Measure, weight: int, coefficient: Fraction, failure: Fr
     """Returns how many ranks a choice is off at most but with the probability `failure`; of a mode, how many values.
 
     All candidates that are worse by w or more are chosen with probability at most worst * candidates * exp(-coefficient
-    * w), with `worst` of the law: docs/proofs/exponential.md.
+    * w), with `worst` of the law, and utilities are whole: docs/proofs/exponential.md.
     """
     first, last = candidates(measure)
-    worse = max(0.0, math.log(last - first + 1) + math.log(worst) - math.log(failure)) / float(coefficient)
+    unlikely = max(0.0, math.log(last - first + 1) + math.log(worst) - math.log(failure)) / float(coefficient)
+    within = max(0, math.ceil(unlikely * (1 + ROUNDING)) - 1)
     extreme = rank_of_extreme(measure, coefficient) - 1 if measure.target in (0, 1) else 0
-    return (worse + extreme) * float(step_of(measure, weight))
+    return float((within + extreme) * step_of(measure, weight))
 
 
 def utilities(measure: Measure, extreme: int, *, below: Integers, equal: Integers, total: Integers) -> Integers:

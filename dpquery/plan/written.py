@@ -144,7 +144,7 @@ def _means(function: str, given: Sequence[Expression], wanted: Call) -> bool:
     if function in _DIVISIONS and function != _DIVISIONS[all(argument.type == INT64 for argument in given)]:
         return False
     try:
-        made = call(function, given)
+        made = call(function, [_folded(argument) for argument in given])  # as they are read again
     except SignatureError:
         return False
     same = zip(made.arguments, wanted.arguments, strict=True)

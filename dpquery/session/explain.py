@@ -93,8 +93,8 @@ def ranks_needed(measurements: Sequence[Measurement]) -> Iterator[str]:
     for made in measurements:
         if made.unit == "ranks":
             ranks = math.ceil(made.error95)
-            each = f"groups of {2 * ranks:,} rows or fewer"
-            yield f"{made.label} is within {ranks:,} {'rank' if ranks == 1 else 'ranks'}; it says nothing of {each}"
+            small = f"; it says nothing of groups of {2 * ranks:,} rows or fewer" if ranks else ""
+            yield f"{made.label} is within {ranks:,} {'rank' if ranks == 1 else 'ranks'}{small}"
 
 
 def _draft(draft: Draft) -> Iterator[str]:

@@ -43,19 +43,25 @@ def test_bounds_on_a_chance_are_those_of_the_binomial_law() -> None:
     assert 0.9325 < least < 0.9345 and 0.9635 < most < 0.965
 
 
+def test_an_interval_is_compared_with_the_least_that_holds_for_all_data() -> None:
+    values = np.round(np.random.default_rng(1).laplace(0, 0.3, 10_000))
+    wide, least = (_of_values(values, values - half, values + half, 0.0, None, 1.24) for half in (1.5, 1.25))
+    assert misses(wide) and holds(least) and least["spread"] == 1.25
+
+
 @pytest.mark.parametrize(
     ("half", "misses_it", "holds_it"), [(1.96, False, True), (1.7, True, False), (2.5, True, False)]
 )
 def test_intervals_that_are_too_short_or_too_wide_miss(half: float, misses_it: bool, holds_it: bool) -> None:
     values = np.random.default_rng(1).normal(0, 1, 10_000)
-    found = _of_values(values, values - half, values + half, 0.0, None)
+    found = _of_values(values, values - half, values + half, 0.0, None, 0.0)
     assert (misses(found), holds(found)) == (misses_it, holds_it)
 
 
 def test_intervals_that_are_not_there_miss() -> None:
     values = np.random.default_rng(1).normal(0, 1, 10_000)
     there = np.where(np.arange(10_000) % 20 == 0, np.nan, 1.96)
-    assert misses(_of_values(values, values - there, values + there, 0.0, None))
+    assert misses(_of_values(values, values - there, values + there, 0.0, None, 0.0))
 
 
 @pytest.mark.parametrize("size", [16, 40])

@@ -19,7 +19,9 @@ from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.noise_laws import LAWS
 from dpquery.kernel.plan import Mechanism, Noise
 from dpquery.kernel.sensitivity import Sensitivity
+from dpquery.kernel.utilities import rank_error
 from tests.flipped import flipped
+from tests.unit.kernel.test_exponential import quantile
 
 Floats = NDArray[np.float64]
 CHANCES = (1.0, 0.9, 0.5, 0.5, 0.01)
@@ -67,6 +69,30 @@ def test_it_errs_less_than_the_exponential_mechanism_at_every_distance(gaps: tup
         assert sum(law[i] for i in beyond) <= sum(masses[i] for i in beyond)
         most = float(LAWS[Mechanism.PERMUTE_AND_FLIP].worst) * sum(chances[i] for i in beyond)
         assert sum(law[i] for i in beyond) <= most
+
+
+@pytest.mark.parametrize("law", [Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP])
+@pytest.mark.parametrize("candidates", [6, 101, 5_000])
+@pytest.mark.parametrize("scale", [0.05, 0.4, 1.3, 10.0])
+def test_what_is_said_of_ranks_is_the_least_for_the_worst_data_or_one_step_more(
+    law: Mechanism, candidates: int, scale: float
+) -> None:
+    """One heavy value, and all others d off it: lost with at most 5 % beyond what is said, with more below it."""
+    measure = quantile(0, candidates - 1, Fraction(1, 2))
+    said = rank_error(measure, 1, Fraction(1 / scale), Fraction(1, 20), LAWS[law].worst) * 2
+    assert said == int(said) >= 0
+
+    def lost(off: float) -> float:
+        fall = math.exp(-off / scale)
+        if law is Mechanism.EXPONENTIAL:
+            return 1 - 1 / (1 + (candidates - 1) * fall)
+        others = 1 + math.expm1(candidates * math.log1p(-fall)) / (candidates * fall)
+        if candidates == 6 and fall > 1e-6:
+            assert others == pytest.approx(1 - flipped([1.0, *[fall] * (candidates - 1)])[0])
+        return others
+
+    assert lost(said + 1) <= 0.05
+    assert said < 2 or candidates == 6 or lost(said - 1) > 0.05  # few others are 1 / (N c) nearer
 
 
 def segments(groups: int, gaps: Sequence[int], widths: Sequence[int]) -> Segments:
