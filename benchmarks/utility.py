@@ -28,7 +28,7 @@ import dpquery as dp
 from benchmarks.selections import selections
 
 Floats = NDArray[np.float64]
-PATIENTS, COPIES, RUNS, MOST_RATINGS, DISTINCT_RUNS, AIM = 4_000, 250, 16, 100, 200, 1.05
+PATIENTS, COPIES, RUNS, MOST_RATINGS, DISTINCT_RUNS, AIM = 4_000, 250, 64, 100, 200, 1.05
 AGE, BMI, HEIGHT, WEIGHT, DAYS = (18.0, 100.0), (12.0, 70.0), (120.0, 220.0), (30.0, 250.0), (0, 7300)
 
 
