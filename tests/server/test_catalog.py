@@ -80,6 +80,20 @@ STATEMENTS = [
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = '12345'",
     "SELECT has_table_privilege('orders', 'select'), has_any_column_privilege('orders', 'SELECT')",
     "SELECT COL_DESCRIPTION(CAST(CAST(FORMAT('%I.%I', 'public', 'regions') AS REGCLASS) AS OID), 2) IS NULL AS x",
+    # pgcli and pgAdmin 4.
+    "SELECT p.proname, COALESCE(p.proallargtypes::regtype[], NULL)::text[] AS kinds FROM pg_proc p "
+    "WHERE p.proname = 'int4in' AND p.prorettype::regtype <> 'trigger'::regtype AND false",
+    "SELECT 25::regtype::text, ARRAY[25, 20]::regtype[]::text[] AS names",
+    "SELECT (a).grantee, (a).privilege_type FROM (SELECT aclexplode(d.datacl) AS a FROM pg_database d WHERE false) x",
+    "SELECT c.xmin IS NULL AS missing FROM pg_catalog.pg_class c WHERE c.relname = 'orders'",
+    "SELECT x.extname, e.comment FROM pg_extension x JOIN pg_catalog.pg_available_extensions() e ON x.extname = e.name "
+    "WHERE false",
+    "SELECT substring('fillfactor=70,a=b' FROM 'fillfactor=([0-9]*)') AS f, "
+    "pg_catalog.substring('WHEN (x) EXECUTE', 'WHEN .* EX') AS w, substring('abc' FROM 'x') IS NULL AS n",
+    "SELECT encode('\\x00ff'::bytea, 'hex') AS h, encode('a'::bytea, 'base64') AS b, bpchar('v') = 'v' AS c",
+    "SELECT pg_catalog.to_char(TIMESTAMP '2024-02-03 04:05:06', 'YYYY-MM-DD HH24:MI:SS') AS t",
+    "SELECT 'x' AS name, pg_catalog.row_to_json(t)::text AS data FROM (SELECT 1 AS \"In use\", NULL AS c) t",
+    "SELECT lower(word) AS word FROM (SELECT regexp_split_to_table('a B', '\\W+') AS word) w ORDER BY 1",
     # Expressions alone.
     "SELECT 1 AS one, 'x' AS x, 1.5 AS d, true AS t, NULL AS n, 2 + 2 AS s",
     "SELECT current_setting('standard_conforming_strings'), current_setting('nothing.here', true)",
@@ -157,6 +171,18 @@ def test_comments_show_what_is_declared(study: Study) -> None:
     )
 
 
+def test_everybody_may_select_and_do_nothing_more(study: Study) -> None:
+    text = (
+        "SELECT (a).grantee, (a).privilege_type, (a).is_grantable FROM (SELECT aclexplode(relacl) AS a FROM pg_class "
+    )
+    assert study.rows(f"{text} WHERE relname = 'orders') x") == [(0, "SELECT", False)]
+
+
+def test_json_is_told_as_json(study: Study) -> None:
+    answered = study.answer("SELECT row_to_json(t) AS a, json_build_object('b', 1) AS c FROM (SELECT 1 AS b) t")
+    assert [field.oid for field in answered.fields] == [114, 114]
+
+
 def test_virtual_tables_are_listed(study: Study) -> None:
     assert study.rows("SELECT table_name FROM information_schema.tables WHERE table_schema = 'dp' ORDER BY 1") == [
         ("budget",),
@@ -202,6 +228,7 @@ def test_oids_are_those_of_the_next_start() -> None:
         ("SELECT nothing FROM pg_class", "0A000"),
         ("SELECT * FROM pg_catalog.pg_nothing", "42P01"),
         ("SELECT no_such_function(1)", "42883"),
+        ("SELECT * FROM pg_catalog.no_such_function(1)", "42883"),
         ("SELECT set_config('dpquery.epsilon', '9', false)", "42501"),
     ],
 )

@@ -45,6 +45,8 @@ REGIONS = [("east",), ("north",), ("south",), ("west",)]
         ('SELECT TRUE AS "_" FROM "public"."orders" WHERE 1 <> 1 LIMIT 0', []),
         ("SELECT region, SUM(amount) FROM orders WHERE false GROUP BY region", []),
         ("SELECT note FROM orders WHERE (1 = 0) AND note = 'x'", []),
+        ("SELECT 1 FROM orders LIMIT 1", [(1,)]),
+        ("SELECT 'x' AS a, TRUE AS b, NULL AS c FROM public.orders FETCH FIRST 1 ROWS ONLY", [("x", True, None)]),
         # Public tables, expressions, the server itself.
         ("SELECT COUNT(*) AS n FROM regions", [(4,)]),
         ("SELECT 1", [(1,)]),
@@ -100,6 +102,22 @@ def test_what_reads_data_is_charged_or_needs_no_measurement(text: str) -> None:
     if "COUNT" in text or "MIN" in text:
         assert is_charged
     study.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 FROM orders",
+        "SELECT 1 FROM orders LIMIT 2",
+        "SELECT 1 FROM orders WHERE customer_id = 7 LIMIT 1",
+        "SELECT 1 FROM orders LIMIT 1 OFFSET 1000",
+        "SELECT 1, qty FROM orders LIMIT 1",
+        "SELECT 1 FROM orders AS a JOIN orders AS b ON a.customer_id = b.customer_id LIMIT 1",
+    ],
+)
+def test_probes_that_would_tell_of_rows_are_refused(study: Study, text: str) -> None:
+    with pytest.raises(Exception, match="42501"):
+        study.answer(text)
 
 
 def test_nullable_columns_are_not_declared_to_hold_no_null(study: Study) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -39,6 +40,8 @@ def connection(study: Study) -> Iterator[psycopg.Connection]:
         ("date", datetime.date(2020, 2, 29)),
         ("timestamp", datetime.datetime(2001, 2, 3, 4, 5, 6, 7)),
         ("time", datetime.time(1, 2, 3)),
+        ("interval", datetime.timedelta(days=2, seconds=3, microseconds=4)),
+        ("uuid", uuid.UUID(int=7)),
     ],
 )
 def test_values_come_back_as_they_were_sent(
@@ -51,7 +54,14 @@ def test_values_come_back_as_they_were_sent(
 
 @pytest.mark.parametrize(
     ("condition", "value"),
-    [("age > %s", 45), ("sex = %s", "F"), ("bmi > %s", 26.5), ("died = %s", True), ("age = ANY(%s)", [45, 46])],
+    [
+        ("age > %s", 45),
+        ("sex = %s", "F"),
+        ("bmi > %s", 26.5),
+        ("died = %s", True),
+        ("age = ANY(%s)", [45, 46]),
+        ("sex IN (SELECT unnest(%s::text[]))", ["F"]),
+    ],
 )
 def test_conditions_take_parameters(
     study: Study, connection: psycopg.Connection, condition: str, value: object

@@ -34,6 +34,9 @@ LONG = 0.05
 TOO_LONG_SERIES = "dpquery: series"
 """What a statement raises where it would make too long a series."""
 GIVEN = "given"
+TYPE = b"type"
+"""Metadata of a column that Arrow holds as text: its type in the engine."""
+_TEXTUAL = ("JSON", "UUID")
 
 
 def send(channel: socket.socket, words: dict[str, Any], tables: list[pa.Buffer]) -> None:
@@ -212,7 +215,9 @@ def _fetched(root: duckdb.DuckDBPyConnection, words: dict[str, Any]) -> pa.Table
             raise TooMuch("gives too long a list")
         if first is not None and rows >= first:
             break
-    return pa.Table.from_batches(made, reader.schema)
+    types = zip(reader.schema, map(str, relation.types), strict=True)
+    fields = [field.with_metadata({TYPE: type}) if type in _TEXTUAL else field for field, type in types]
+    return pa.Table.from_batches(made, reader.schema).cast(pa.schema(fields))
 
 
 def _lists(column: pa.Array) -> Iterator[pa.Array]:

@@ -1,18 +1,20 @@
-"""`x = ANY (list)` and `x <> ALL (list)` over lists of constants: what IN and NOT IN say."""
+"""What PostgreSQL spells in several ways: IN is ANY or UNNEST of a list; ranges, and texts cast to intervals."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from dpquery.sql.parse.intervals import in_one_unit
+
 _ARRAY_PARTS = ("expressions", "bracket_notation", "value_constructor")
 
 
 def is_list_place(node: exp.Expr) -> bool:
-    """Whether a parameter at this place may be a list: as the one operand of ANY or ALL."""
+    """Whether a parameter at this place may be a list: as the one operand of ANY, ALL or UNNEST."""
     around = node.parent
     while isinstance(around, exp.Paren | exp.Cast):
         around = around.parent
-    return around is not None and _compared(around) is not None
+    return around is not None and (_compared(around) is not None or isinstance(around, exp.Explode))
 
 
 def _compared(node: exp.Expr) -> exp.Expr | None:
@@ -29,6 +31,9 @@ def _compared(node: exp.Expr) -> exp.Expr | None:
 def with_lists_as_in(tree: exp.Expr) -> exp.Expr:
     """Returns the tree with each comparison with a list as IN or NOT IN; other uses of lists stay, and are refused."""
     for node in list(tree.walk()):
+        if isinstance(node, exp.In) and (listed := _unnested(node.args.get("query"))) is not None:
+            node.set("query", None)
+            node.set("expressions", listed)
         if isinstance(node, exp.EQ | exp.NEQ) and (over := _compared(node.expression)) is not None:
             items = _items(over)
             if items is None or isinstance(node, exp.NEQ) is isinstance(node.expression, exp.Any):
@@ -42,6 +47,43 @@ def with_lists_as_in(tree: exp.Expr) -> exp.Expr:
                 return made
             node.replace(made)
     return tree
+
+
+def with_plain_forms(tree: exp.Expr) -> exp.Expr:
+    """Returns the tree with intervals in place of texts that are cast to them, and comparisons in place of ranges."""
+    for node in list(tree.walk()):
+        made: exp.Expr | None = None
+        if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.INTERVAL and _is_text(node.this):
+            one = in_one_unit(node.this.name)
+            made = None if one is None else exp.maybe_parse(f"INTERVAL '{one}'", dialect="postgres")
+        elif isinstance(node, exp.ArrayContainedBy) and len(ends := _ends(node.expression)) == 2:
+            lower = exp.GTE(this=node.this.copy(), expression=ends[0].copy())
+            upper = exp.LT(this=node.this.copy(), expression=ends[1].copy())
+            made = exp.Paren(this=exp.And(this=lower, expression=upper))
+        if made is not None and node is not tree:
+            node.replace(made)
+    return tree
+
+
+def _is_text(node: object) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+def _ends(node: exp.Expr) -> list[exp.Expr]:
+    """Returns the ends of a range of whole numbers; nothing for another node."""
+    is_range = isinstance(node, exp.Anonymous) and str(node.this).lower() in ("int4range", "int8range")
+    return list(node.expressions) if is_range else []
+
+
+def _unnested(query: object) -> list[exp.Expr] | None:
+    """Returns the items of `(SELECT unnest(list))`, or None for another query."""
+    select = query.this if isinstance(query, exp.Subquery) else None
+    if not isinstance(select, exp.Select) or len(select.expressions) != 1:
+        return None
+    is_alone = not any(value for name, value in select.args.items() if name != "expressions")
+    inner = select.expressions[0]
+    items = _items(inner.this) if is_alone and isinstance(inner, exp.Explode) else None
+    return [item.copy() for item in items] if items else None
 
 
 def _items(node: exp.Expr) -> list[exp.Expr] | None:

@@ -289,7 +289,10 @@ def _constant(value: object, placeholder: Placeholder) -> exp.Expression:
         return _cast(exp.Literal.string(value.isoformat(sep=" ")), DType.TIMESTAMP)
     if type(value) is datetime.date:
         return _cast(exp.Literal.string(value.isoformat()), DType.DATE)
-    kinds = "None, bool, int, float, Decimal, str, date and datetime"
+    if type(value) is datetime.timedelta and not value.microseconds:
+        seconds = value.days * 86_400 + value.seconds
+        return exp.Interval(this=exp.Literal.string(str(seconds)), unit=exp.var("SECOND"))
+    kinds = "None, bool, int, float, Decimal, str, date, datetime, and timedelta of whole seconds"
     raise _refused(
         f"a value of the type {type(value).__name__[:40]} cannot be a parameter", placeholder, f"Known: {kinds}."
     )

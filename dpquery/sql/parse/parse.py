@@ -19,7 +19,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpquery.catalog.names import composed
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
-from dpquery.sql.parse.lists import with_lists_as_in
+from dpquery.sql.parse.intervals import with_whole_intervals
+from dpquery.sql.parse.lists import with_lists_as_in, with_plain_forms
 from dpquery.sql.parse.parameters import Given, Placeholder, fill, mark, with_dollars_marked
 
 MAX_CHARACTERS = 64 * 1024
@@ -100,7 +101,7 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
     tokens, placeholders = mark(_tokens(text, grammar))
     _check_tokens(tokens, dialect)
     try:
-        trees = [tree for tree in grammar.parser().parse(tokens, text) if tree is not None]
+        trees = [tree for tree in grammar.parser().parse(with_whole_intervals(tokens), text) if tree is not None]
     except ParseError as error:
         raise _syntax_error(error, text) from None
     except (SqlglotError, RecursionError, ValueError):
@@ -133,7 +134,7 @@ def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
         UnsupportedQueryError: A statement other than SELECT.
     """
     found, placeholders = read(text, dialect)
-    tree = with_lists_as_in(fill(found, placeholders, params))
+    tree = with_plain_forms(with_lists_as_in(fill(found, placeholders, params)))
     while isinstance(tree, exp.Subquery) and set(_present(tree)) <= {"this"}:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):

@@ -153,9 +153,9 @@ def _explain(reader: Reader) -> Command:
         words[word] = "true"
     if any(words.get(word, "false") not in ("false", "off", "0") for word in ("analyze", "analyse")):
         raise Refusal("42501", "EXPLAIN ANALYZE is not allowed: it would run the query", hint="Use EXPLAIN.")
-    if words.get("format", "text") != "text":
-        raise Refusal("0A000", "EXPLAIN only supports the format TEXT")
-    return nodes.Explain(reader.statement())
+    if (form := words.get("format", "text")) not in ("text", "json"):
+        raise Refusal("0A000", "EXPLAIN only supports the formats TEXT and JSON")
+    return nodes.Explain(reader.statement(), form == "json")
 
 
 # Cursors.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from dpquery.frontends.postgres.commands.portals import ALL_SETTINGS, PRICE, Outcome, Portal, motion
+from dpquery.frontends.postgres.commands.portals import ALL_SETTINGS, PRICE, PRICE_AS_JSON, Outcome, Portal, motion
 from dpquery.frontends.postgres.commands.statements import Statement
 from dpquery.frontends.postgres.wire import oids
 from dpquery.frontends.postgres.wire.answers import Described, Field, Refusal
@@ -44,10 +44,9 @@ class _OfQuery(Command):
     """A statement around a query, which has its parameters."""
 
     statement: Statement
-    fields: ClassVar[tuple[Field, ...]] = ()
 
     async def describe(self, on: Executor, given: tuple[int, ...]) -> Described:
-        return replace(await on.describe_text(self.statement, given), fields=self.fields)
+        return replace(await on.describe_text(self.statement, given), fields=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +68,18 @@ class Ask(Command):
 class Explain(_OfQuery):
     """Price and expected error of a statement."""
 
-    fields: ClassVar[tuple[Field, ...]] = PRICE
+    is_json: bool = False
+
+    async def describe(self, on: Executor, given: tuple[int, ...]) -> Described:
+        """Returns the types of the statement's parameters, and one column."""
+        found = await on.describe_text(self.statement, given)
+        return replace(found, fields=PRICE_AS_JSON if self.is_json else PRICE)
 
     async def run(self, on: Executor, values: Values) -> Outcome:
         """Plans it."""
         made = Outcome.of(await on.ask(self.statement, values, is_explained=True))
-        lines = None if made.table is None else made.table.select([0]).rename_columns(["0"])
-        return Outcome(tag="EXPLAIN", fields=PRICE, table=lines, notices=made.notices)
+        lines = [] if made.table is None else made.table.column(0).to_pylist()
+        return Outcome.of_plan(lines, is_json=self.is_json, notices=made.notices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from dpquery.frontends.postgres.commands.nodes import Command
 
 PRICE = (Field(name="QUERY PLAN", oid=oids.TEXT),)
+PRICE_AS_JSON = (Field(name="QUERY PLAN", oid=oids.JSON),)
 ALL_SETTINGS = tuple(Field(name=name, oid=oids.TEXT) for name in ("name", "setting", "description"))
 MOST_STATEMENTS = 1_000
 MOST_PORTALS = 200
@@ -54,10 +56,31 @@ class Outcome:
         columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(len(fields))]
         return Outcome(tag="SHOW", fields=fields, table=pa.table(columns, names=[str(i) for i in range(len(fields))]))
 
+    @staticmethod
+    def of_plan(lines: list[str], *, is_json: bool, notices: tuple[tuple[str, str], ...]) -> Outcome:
+        """Returns the lines of a plan as EXPLAIN gives them: as rows, or as one value of JSON."""
+        texts, fields = ([as_json(lines)], PRICE_AS_JSON) if is_json else (lines, PRICE)
+        return Outcome(
+            tag="EXPLAIN", fields=fields, table=pa.table({"0": pa.array(texts, pa.string())}), notices=notices
+        )
+
     @property
     def rows(self) -> int:
         """How many rows there are."""
         return 0 if self.table is None else len(self.table)
+
+
+def as_json(lines: list[str]) -> str:
+    """Returns the lines of a plan as PostgreSQL nests plans: a line that is indented is below the one before."""
+    nodes: list[tuple[int, dict[str, Any]]] = []
+    for line in lines:
+        node: dict[str, Any] = {"Node Type": line.strip()}
+        depth = len(line) - len(line.lstrip()) + 1 if nodes else 0
+        above = next((one for level, one in reversed(nodes) if level < depth), None)
+        if above is not None:
+            above.setdefault("Plans", []).append(node)
+        nodes.append((depth, node))
+    return json.dumps([{"Plan": node} for _, node in nodes[:1]])
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from dpquery.sql.bind.shape import Shape
 
 VALUES = "no charge: the values of {} are those that are declared, whether or not they occur"
 BOUNDS = "no charge: MIN and MAX are the declared bounds, whether or not they occur"
+ROWS = "no charge: one row stands for the table, whether or not it holds any"
 NULLS = "no charge: {} is declared to hold no NULL"
 
 
@@ -45,7 +46,26 @@ def known_answer(tree: exp.Expr, catalog: Catalog, made: Shape) -> Known | None:
     if table is None or table.public:
         return None
     items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
-    return _bounds(tree, items, table, made) or _values(tree, items, table, made)
+    return _bounds(tree, items, table, made) or _values(tree, items, table, made) or _probe(tree, items, made)
+
+
+def _probe(select: exp.Select, items: Sequence[exp.Expr], made: Shape) -> Known | None:
+    """Returns one row for `SELECT 1 FROM t LIMIT 1` without a condition, as tools ask whether a table is there."""
+    others = ("where", "group", "having", "distinct", "order", "offset")
+    if any(select.args.get(part) for part in others) or _limit(select.args.get("limit")) != 1:
+        return None
+    values: list[Value] = []
+    for item in items:
+        match item:
+            case exp.Literal() if item.is_string or item.name.isdigit():
+                values.append(item.name if item.is_string else int(item.name))
+            case exp.Boolean():
+                values.append(bool(item.this))
+            case exp.Null():
+                values.append(None)
+            case _:
+                return None
+    return _known([[value] for value in values], made, ROWS)
 
 
 def _one_table(select: exp.Select, catalog: Catalog) -> Table | None:

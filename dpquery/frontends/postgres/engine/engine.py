@@ -273,7 +273,7 @@ def bounded(notes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _fields_of_arrow(table: pa.Table) -> tuple[Field, ...]:
-    return tuple(field_of_arrow(field.name, field.type) for field in table.schema)
+    return tuple(map(field_of_arrow, table.schema))
 
 
 def _empty(made: Shape) -> pa.Table:

@@ -79,7 +79,7 @@ def _read(text: str) -> tuple[exp.Expr, list[Placeholder]]:
     try:
         return read(text)
     except QueryError as error:
-        plain = _OID_LISTS.sub("::int[]", text)
+        plain = _REGULAR_LISTS.sub(r"::ger\1[]", _OID_LISTS.sub("::int[]", text))
         if plain == text:
             raise refusal_of(error) from None
     try:
@@ -89,7 +89,9 @@ def _read(text: str) -> tuple[exp.Expr, list[Placeholder]]:
 
 
 _OID_LISTS = re.compile(r"::oid\[\]", re.IGNORECASE)
-"""A type that the parser does not know; lists of integers are as long, so that places stay."""
+_REGULAR_LISTS = re.compile(r"::reg(type|class|proc|role|namespace)\[\]", re.IGNORECASE)
+"""Types that the parser does not know. What stands for them is as long, so that places stay: lists of integers, and
+names that it takes for types of the user's own."""
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:

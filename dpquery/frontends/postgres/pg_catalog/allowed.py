@@ -21,7 +21,7 @@ _CLASS_NAMES = """
     Substring Left Right Trim Concat ConcatWs DPipe Replace StrPosition SplitPart StartsWith RegexpLike RegexpILike
     RegexpReplace Format Extract DateTrunc TimestampTrunc CurrentDate CurrentTimestamp CurrentUser CurrentSchema
     CurrentSchemas CurrentCatalog SessionUser CurrentDatabase CurrentVersion Abs Ceil Floor Round Sign Sqrt Pow Exp
-    Ln Mod Exists Any All JSONObject TimeToStr Filter Collate WithinGroup
+    Ln Mod Exists Any All JSONObject TimeToStr Filter Collate WithinGroup Encode
 """
 _CLASSES: tuple[type[exp.Expr], ...] = tuple(getattr(exp, name) for name in _CLASS_NAMES.split())
 
@@ -32,7 +32,7 @@ _OTHER_NAMES = """
     clock_timestamp generate_series json_build_object btrim ltrim rtrim regexp_replace concat any all some
     json_object user array_to_string array_length lower upper length char_length substring substr replace coalesce
     nullif left right split_part strpos starts_with concat_ws count max min sum array_append array_cat
-    string_to_array abs round bool_and bool_or float4
+    string_to_array abs round bool_and bool_or float4 regexp_split_to_table regexp_split_to_array to_char
 """
 _NAMES = frozenset([*_OTHER_NAMES.split(), *re.findall(r"^CREATE MACRO (\w+)", _TEXT, re.MULTILINE)])
 """Functions that the parser has no class for."""

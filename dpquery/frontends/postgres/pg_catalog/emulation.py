@@ -72,8 +72,9 @@ class Emulation:
         """
         call = refused_function(tree)
         if call is not None:
-            name = call.this if isinstance(call, exp.Anonymous) else call.key
-            raise Refusal(NO_FUNCTION, f"function {str(name).lower()[:100]} is not available here")
+            inner = call.this if isinstance(call, exp.Table) else call
+            name = str(inner.this if isinstance(inner, exp.Anonymous) else inner.key)
+            raise Refusal(NO_FUNCTION, f"function {name.lower()[:100]} is not available here")
         try:
             made = rewrite(with_lists_as_in(tree), self._known, asking)
             bound_series(made)

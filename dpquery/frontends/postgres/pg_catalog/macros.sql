@@ -1,7 +1,7 @@
 -- Functions of PostgreSQL's catalogs, as macros of the engine that emulates them; statements may call all of them.
 -- A word in braces is put in when they are made.
 
-CREATE MACRO format_type(t, m) AS CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
+CREATE MACRO format_type(t, m) AS CASE WHEN t IS NULL THEN NULL WHEN t = 0 THEN '-' ELSE coalesce((SELECT CASE
     WHEN m IS NULL OR m < 0 THEN mac_n.shown
     WHEN t = 1700 THEN 'numeric(' || ((m - 4) // 65536) || ',' || ((m - 4) % 65536) || ')'
     WHEN t IN (1042, 1043) THEN mac_n.shown || '(' || (m - 4) || ')'
@@ -53,6 +53,16 @@ CREATE MACRO _pg_numeric_precision(t, m) AS CASE t WHEN 21 THEN 16 WHEN 23 THEN 
 CREATE MACRO _pg_numeric_scale(t, m) AS CASE WHEN t IN (20, 21, 23) THEN 0
     WHEN t = 1700 AND m >= 4 THEN (m - 4) % 65536 END;
 CREATE MACRO _pg_datetime_precision(t, m) AS CASE WHEN t = 1082 THEN 0 WHEN t IN (1083, 1114, 1184, 1186) THEN 6 END;
+CREATE MACRO type_names(a) AS (SELECT list(mac_n.shown ORDER BY mac_t.place)
+    FROM (SELECT unnest(a) AS oid, generate_subscripts(a, 1) AS place) AS mac_t
+    JOIN aid.type_names AS mac_n ON mac_n.oid = mac_t.oid);
+CREATE MACRO aclexplode(a) AS unnest(list_transform(a, lambda x: {'grantor': CAST(10 AS UINTEGER),
+    'grantee': CAST(0 AS UINTEGER), 'privilege_type': 'SELECT', 'is_grantable': false})); -- of ['=r/dpquery']
+CREATE MACRO acldefault(x, y) AS CAST(NULL AS VARCHAR[]);
+CREATE MACRO row_to_json(x) AS to_json(x);
+CREATE MACRO bpchar(x) AS CAST(x AS VARCHAR);
+CREATE MACRO encode(x, y) AS CASE lower(y) WHEN 'hex' THEN lower(hex(x)) WHEN 'base64' THEN to_base64(x)
+    ELSE CAST(x AS VARCHAR) END;
 CREATE MACRO pg_sequence_last_value(x) AS CAST(NULL AS BIGINT);
 CREATE MACRO pg_blocking_pids(x) AS CAST([] AS INTEGER[]);
 
@@ -72,8 +82,6 @@ CREATE MACRO pg_get_function_arguments(x) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pg_get_function_identity_arguments(x) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pg_get_functiondef(x) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pg_get_function_sqlbody(x) AS CAST(NULL AS VARCHAR);
-CREATE MACRO pg_get_triggerdef(x) AS CAST(NULL AS VARCHAR);
-CREATE MACRO pg_get_ruledef(x) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pg_get_serial_sequence(x, y) AS CAST(NULL AS VARCHAR);
 CREATE MACRO inet_server_addr() AS CAST(NULL AS VARCHAR);
 CREATE MACRO inet_client_addr() AS CAST(NULL AS VARCHAR);
@@ -110,6 +118,8 @@ CREATE MACRO obj_description
     (x) AS (SELECT min(mac_d.description) FROM pgc.pg_description AS mac_d WHERE mac_d.objoid = x AND mac_d.objsubid = 0),
     (x, y) AS (SELECT min(mac_d.description) FROM pgc.pg_description AS mac_d WHERE mac_d.objoid = x AND mac_d.objsubid = 0);
 CREATE MACRO pg_get_expr (x, y) AS CAST(x AS VARCHAR), (x, y, z) AS CAST(x AS VARCHAR);
+CREATE MACRO pg_get_triggerdef (x) AS CAST(NULL AS VARCHAR), (x, y) AS CAST(NULL AS VARCHAR);
+CREATE MACRO pg_get_ruledef (x) AS CAST(NULL AS VARCHAR), (x, y) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pg_get_viewdef (x) AS CAST(NULL AS VARCHAR), (x, y) AS CAST(NULL AS VARCHAR);
 CREATE MACRO pg_get_constraintdef
     (x) AS (SELECT mac_c.shown FROM aid.constraints AS mac_c WHERE mac_c.oid = x),
@@ -132,6 +142,8 @@ CREATE MACRO pg_get_keywords() AS TABLE
     SELECT * FROM (VALUES ('select', 'R', 'reserved'), ('from', 'R', 'reserved'), ('where', 'R', 'reserved'),
     ('group', 'R', 'reserved'), ('order', 'R', 'reserved'), ('limit', 'R', 'reserved'), ('having', 'R', 'reserved'),
     ('union', 'R', 'reserved'), ('with', 'R', 'reserved')) AS k(word, catcode, catdesc);
+CREATE MACRO pg_available_extensions() AS TABLE
+    SELECT name, default_version, comment FROM pgc.pg_available_extensions;
 CREATE MACRO pg_show_all_settings() AS TABLE SELECT * FROM pgc.pg_settings;
 CREATE MACRO pg_get_publication_tables(x) AS TABLE SELECT CAST(NULL AS UINTEGER) AS relid WHERE false;
 CREATE MACRO pg_timezone_names() AS TABLE

@@ -74,9 +74,13 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     oids = {(t.alias or t.name).lower(): t.name.lower() for t in tree.find_all(exp.Table)}
     for column in list(tree.find_all(exp.Column)):
-        if column.name.lower() == "tableoid" and column.table.lower() in oids:
-            name = exp.Literal.string(oids[column.table.lower()])
-            column.replace(exp.Anonymous(this="class_oid", expressions=[name]))
+        if column.name.lower() not in ("tableoid", "xmin") or column.table.lower() not in oids:
+            continue
+        made: exp.Expr = exp.cast(exp.Literal.number(1), "UINTEGER", dialect="duckdb")
+        if column.name.lower() == "tableoid":
+            made = exp.Anonymous(this="class_oid", expressions=[exp.Literal.string(oids[column.table.lower()])])
+        is_item = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
+        column.replace(exp.alias_(made, column.name) if is_item else made)
     name_columns(tree)
     for node in reversed(list(tree.walk())):
         made = _rewritten(node, known, common, asking)
@@ -142,9 +146,24 @@ def _rewritten(
             return exp.Literal.string(VERSION)
         case exp.JSONObject():
             return node
+        case exp.Encode():
+            return exp.Anonymous(this="encode", expressions=[node.this, node.args["charset"]])
+        case exp.Substring() if _is_pattern(node.args.get("start")):
+            return _matched(node.this, node.args["start"])
         case exp.Anonymous():
             return _call(node, asking)
     return None
+
+
+def _is_pattern(node: object) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+def _matched(text: exp.Expr, pattern: exp.Literal) -> exp.Expr:
+    """Returns the first group of what a pattern matches, or all of it where it has none; NULL where nothing is."""
+    group = exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.name) else 0)
+    found = exp.Anonymous(this="regexp_extract", expressions=[text, pattern, group])
+    return exp.Anonymous(this="nullif", expressions=[found, exp.Literal.string("")])
 
 
 def _clock(asking: Asking) -> exp.Expr:
@@ -233,14 +252,16 @@ def _cast(node: exp.Cast) -> exp.Expr | None:
         if _is_list(node.this):
             node.set("this", _list(node.this))
         inner = to.expressions[0] if to.expressions else None
-        if inner is not None and type_word(inner) in ("oid", "regclass", "regtype"):
+        if inner is not None and type_word(inner) == "gertype":
+            return exp.Anonymous(this="type_names", expressions=[node.this])
+        if inner is not None and type_word(inner) in ("oid", "gerclass", "gerproc", "gerrole", "gernamespace"):
             node.set("to", exp.DataType.build("UINTEGER[]", dialect="duckdb"))
         elif inner is not None and (
             inner.this is exp.DataType.Type.USERDEFINED or type_word(inner) in ("char", "name")
         ):
             node.set("to", exp.DataType.build("VARCHAR[]", dialect="duckdb"))
         return None
-    is_text = word in ("char", "name", "bpchar", "cstring", "json", "jsonb", "inet", "aclitem", "interval", "xml")
+    is_text = word in ("char", "name", "bpchar", "cstring", "json", "jsonb", "inet", "aclitem", "xml")
     if isinstance(to, exp.DataType) and (to.this is exp.DataType.Type.USERDEFINED or is_text):
         node.set("to", exp.DataType.build("VARCHAR", dialect="duckdb"))
     return None
@@ -317,8 +338,15 @@ def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
             raise Refusal(FORBIDDEN, "this setting is made with SET")
         case "json_build_object":
             return exp.Anonymous(this="json_object", expressions=node.expressions)
+        case "to_char" if len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Literal):
+            form = node.expressions[1].name.replace("TZ", "UTC")
+            made = exp.maybe_parse(f"TO_CHAR(x, {exp.Literal.string(form).sql()})", dialect="postgres")
+            made.set("this", first)
+            return made
         case "cardinality":
             return exp.Anonymous(this="len", expressions=node.expressions)
+        case "substring" if len(node.expressions) == 2 and _is_pattern(node.expressions[1]):
+            return _matched(node.expressions[0], node.expressions[1])
         case "btrim":
             return exp.Trim(this=first, expression=node.expressions[1] if len(node.expressions) > 1 else None)
     return None

@@ -150,7 +150,10 @@ def _decode_binary(value: bytes, oid: int) -> object:
             return uuid.UUID(bytes=value)
         case oids.BYTEA:
             return value
-        case oids.TEXT | oids.VARCHAR | oids.BPCHAR | oids.NAME | oids.CHAR | oids.UNKNOWN | 0 | 114:
+        case oids.INTERVAL:
+            micros, days, months = struct.unpack(">qii", value)
+            return _interval_text(months, days, micros)
+        case oids.TEXT | oids.VARCHAR | oids.BPCHAR | oids.NAME | oids.CHAR | oids.UNKNOWN | 0 | oids.JSON:
             text = value.decode("utf-8")
             if "\0" in text:
                 raise ValueError

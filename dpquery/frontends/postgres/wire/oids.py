@@ -7,13 +7,14 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from dpquery.backends.duckdb.system_process import TYPE
 from dpquery.frontends.postgres.wire.answers import Field
 from dpquery.plan.types import Kind, Type
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4 = 16, 17, 18, 19, 20, 21, 22, 23
 REGPROC, TEXT, OID, OIDVECTOR, FLOAT4, FLOAT8, UNKNOWN = 24, 25, 26, 30, 700, 701, 705
 BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 1042, 1043, 1082, 1083, 1114, 1184, 1186
-NUMERIC, UUID = 1700, 2950
+NUMERIC, UUID, JSON = 1700, 2950, 114
 
 LENGTHS = {
     **dict.fromkeys((BOOL, CHAR), 1),
@@ -133,9 +134,10 @@ def example_of(oid: int) -> object:
     return _EXAMPLES.get(oid, "")
 
 
-def field_of_arrow(name: str, type: pa.DataType) -> Field:
+def field_of_arrow(field: pa.Field) -> Field:
     """Returns the description of a column of the emulated catalog."""
-    return Field(name=name, oid=_oid_of_arrow(type))
+    oid = {b"JSON": JSON, b"UUID": UUID}.get((field.metadata or {}).get(TYPE, b""))
+    return Field(name=field.name, oid=oid or _oid_of_arrow(field.type))
 
 
 def _oid_of_arrow(type: pa.DataType) -> int:
