@@ -248,7 +248,7 @@ def test_explain_is_free(client: Client) -> None:
     assert client.error(query(f"EXPLAIN ANALYZE {ORDERS}"))["C"] == "42501"
     ((told,),) = client.rows(f"EXPLAIN (FORMAT JSON, COSTS false, ANALYZE false) {ORDERS}")
     below = [{"Node Type": "error95: 12"}]
-    assert json.loads(told) == [{"Plan": {"Node Type": "price: epsilon 0.1", "Plans": below}}]
+    assert told is not None and json.loads(told) == [{"Plan": {"Node Type": "price: epsilon 0.1", "Plans": below}}]
     assert client.error(query(f"EXPLAIN (FORMAT XML) {ORDERS}"))["C"] == "0A000"
     assert charges(client) == before
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import uuid
 import threading
+import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path

@@ -55,8 +55,6 @@ def with_whole_intervals(tokens: list[Token]) -> list[Token]:
     Raises:
         QuerySyntaxError: Text behind INTERVAL that is not an interval of one unit.
     """
-    if not any(token.token_type is TokenType.INTERVAL for token in tokens):
-        return tokens
     made = list(tokens)
     for place, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
         is_text = before.token_type is TokenType.INTERVAL and token.token_type is TokenType.STRING

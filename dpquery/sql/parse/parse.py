@@ -100,8 +100,10 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
     _check_parts(text, grammar)
     tokens, placeholders = mark(_tokens(text, grammar))
     _check_tokens(tokens, dialect)
+    if "interval" in text.casefold():
+        tokens = with_whole_intervals(tokens)
     try:
-        trees = [tree for tree in grammar.parser().parse(with_whole_intervals(tokens), text) if tree is not None]
+        trees = [tree for tree in grammar.parser().parse(tokens, text) if tree is not None]
     except ParseError as error:
         raise _syntax_error(error, text) from None
     except (SqlglotError, RecursionError, ValueError):

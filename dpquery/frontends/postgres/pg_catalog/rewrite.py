@@ -74,13 +74,9 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     oids = {(t.alias or t.name).lower(): t.name.lower() for t in tree.find_all(exp.Table)}
     for column in list(tree.find_all(exp.Column)):
-        if column.name.lower() not in ("tableoid", "xmin") or column.table.lower() not in oids:
-            continue
-        made: exp.Expr = exp.cast(exp.Literal.number(1), "UINTEGER", dialect="duckdb")
-        if column.name.lower() == "tableoid":
-            made = exp.Anonymous(this="class_oid", expressions=[exp.Literal.string(oids[column.table.lower()])])
-        is_item = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
-        column.replace(exp.alias_(made, column.name) if is_item else made)
+        if column.table.lower() in oids and (hidden := _hidden(column, oids)) is not None:
+            is_item = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
+            column.replace(exp.alias_(hidden, column.name) if is_item else hidden)
     name_columns(tree)
     for node in reversed(list(tree.walk())):
         made = _rewritten(node, known, common, asking)
@@ -89,6 +85,16 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
                 return made
             node.replace(made)
     return tree
+
+
+def _hidden(column: exp.Column, oids: Mapping[str, str]) -> exp.Expr | None:
+    """Returns what stands for a column that every table of PostgreSQL has without showing it; None for another."""
+    match column.name.lower():
+        case "tableoid":
+            return exp.Anonymous(this="class_oid", expressions=[exp.Literal.string(oids[column.table.lower()])])
+        case "xmin":
+            return exp.cast(exp.Literal.number(1), "UINTEGER", dialect="duckdb")
+    return None
 
 
 def _rewritten(
@@ -339,10 +345,10 @@ def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
         case "json_build_object":
             return exp.Anonymous(this="json_object", expressions=node.expressions)
         case "to_char" if len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Literal):
-            form = node.expressions[1].name.replace("TZ", "UTC")
-            made = exp.maybe_parse(f"TO_CHAR(x, {exp.Literal.string(form).sql()})", dialect="postgres")
-            made.set("this", first)
-            return made
+            form = exp.Literal.string(node.expressions[1].name.replace("TZ", "UTC")).sql()
+            read: exp.Expr = exp.maybe_parse(f"TO_CHAR(x, {form})", dialect="postgres")
+            read.set("this", first)
+            return read
         case "cardinality":
             return exp.Anonymous(this="len", expressions=node.expressions)
         case "substring" if len(node.expressions) == 2 and _is_pattern(node.expressions[1]):

@@ -105,6 +105,7 @@ _EXAMPLES: dict[int, object] = {
     DATE: datetime.date(2000, 1, 1),
     **dict.fromkeys((TIMESTAMP, TIMESTAMPTZ), datetime.datetime(2000, 1, 1)),
     TIME: "00:00:00",
+    INTERVAL: "1 day",
     UUID: "00000000-0000-0000-0000-000000000000",
 }
 
