@@ -149,12 +149,12 @@ class Axes:
                     rows.setdefault(values, len(rows))
         self._axes = [*map(Axis.of, lines.values()), *(Axis(columns, rows, True) for columns, rows in found)]
         self._covered: list[dict[frozenset[str], set[Row]]] = [{} for _ in self._axes]
-        told = [
-            (key, narrowing_of(frame, key))
+        told = {
+            (key, narrowing_of(frame, key)): None
             for frame, facts in frames
             for key, covers in zip(frame.keys, facts.covering, strict=True)
             if covers
-        ]
+        }
         for key, narrowing in sorted(told, key=lambda one: not _begins(one[0].columns, one[0].domain or (), lines)):
             place = self._of(key)
             if place is not None and (self._axes[place].line or len(self._axes[place].columns) == len(key.columns)):
@@ -186,21 +186,28 @@ class Axes:
                 return False
         return True
 
-    def table(self, frame: Frame, kept: Row = ()) -> tuple[Table, frozenset[str]] | None:
-        """Returns the sets of cells that a frame's groups are, with the conditions that are on no axis; None where they
-        are not sets of cells.
+    def elsewhere(self, frame: Frame, kept: Row = ()) -> frozenset[str]:
+        """Returns the conditions on a frame's rows that are on no axis: with others, its groups are of other rows.
 
         Args:
             kept: Conditions of a measure's filter.
         """
-        opaque, over = set[str](), dict[int, list[str]]()
-        counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
-        for text in dict.fromkeys((*frame.conditions, *kept)):
-            place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
-            if place is None or (counted and text in frame.conditions):
-                opaque.add(text)
-            if place is not None:
-                over.setdefault(place, []).append(text)
+        outside, over = self._placed(frame, kept)
+        keyed = {self._of(key) for key in frame.keys} if over else set[int | None]()
+        for place in over.keys() - keyed:
+            possible = self._possible(place, {*frame.conditions, *kept})
+            if possible[-1] and not self._passing(place, tuple(over[place]))[1]:
+                outside |= {*over[place]}
+        return frozenset(outside)
+
+    def table(self, frame: Frame, kept: Row = ()) -> Table | None:
+        """Returns the sets of cells that a frame's groups are, where the conditions of `elsewhere` hold; None where
+        they are not sets of cells.
+
+        Args:
+            kept: Conditions of a measure's filter.
+        """
+        _, over = self._placed(frame, kept)
         keys, limits, said = list[tuple[int, Blocks]](), list[tuple[int, Blocks]](), {*frame.conditions, *kept}
         for key in frame.keys:
             place = self._of(key)
@@ -209,15 +216,25 @@ class Axes:
                 return None
             keys.append((place, blocks))
         for place in {*range(len(self._axes))} - {place for place, _ in keys}:
-            conditions, possible = over.get(place, []), self._possible(place, said)
-            passing, is_known = self._passing(place, tuple(conditions))
+            possible = self._possible(place, said)
+            passing, is_known = self._passing(place, tuple(over.get(place, ())))
             if is_known or not possible[-1]:
                 possible &= passing
-            else:
-                opaque |= {*conditions}
             if not possible.all():
                 limits.append((place, Blocks(np.where(possible, 0, -1), 1)))
-        return Table.of(keys, limits), frozenset(opaque)
+        return Table.of(keys, limits)
+
+    def _placed(self, frame: Frame, kept: Row) -> tuple[set[str], dict[int, list[str]]]:
+        """Returns the conditions that are on no axis, and those on each."""
+        outside, over = set[str](), dict[int, list[str]]()
+        counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
+        for text in dict.fromkeys((*frame.conditions, *kept)):
+            place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
+            if place is None or (counted and text in frame.conditions):
+                outside.add(text)
+            if place is not None:
+                over.setdefault(place, []).append(text)
+        return outside, over
 
     def _of(self, key: KeyText) -> int | None:
         value = _ordered(key.columns)

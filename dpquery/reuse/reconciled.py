@@ -93,14 +93,12 @@ class Vectors:
             key: Axes([(s.frame, s.facts) for s in some], {c for s in some for c in without_filter(s.measure)[1]})
             for key, some in alike.items()
         }
-        families: dict[object, list[tuple[Source, Table, str]]] = {}
+        self._alike: dict[object, list[Source]] = {}
         for key, some in alike.items():
             for source in some:
-                measure, kept = without_filter(source.measure)
-                placed = self._axes[key].table(source.frame, kept)
-                if placed is not None:
-                    families.setdefault((key, placed[1]), []).append((source, placed[0], measure))
-        self._families = {key: _Family(self._axes[key[0]].sizes, some) for key, some in families.items()}  # type: ignore[index]
+                elsewhere = self._axes[key].elsewhere(source.frame, without_filter(source.measure)[1])
+                self._alike.setdefault((key, elsewhere), []).append(source)
+        self._families: dict[object, _Family] = {}
         self._known: dict[object, tuple[_Part, Table, Exactness] | None] = {}
 
     def __bool__(self) -> bool:
@@ -163,24 +161,33 @@ class Vectors:
         ):
             return None
         bare, kept = without_filter(measure)
-        placed = self._axes[key].table(asked.frame, kept)
-        family = None if placed is None else self._families.get((key, placed[1]))
+        elsewhere, placed = self._axes[key].elsewhere(asked.frame, kept), self._axes[key].table(asked.frame, kept)
+        family = self._family(self._axes[key], (key, elsewhere))
         if placed is None or family is None:
             return None
         alone = family.alone(bare, asked.frame, measure) if as_released else None
         if alone is not None:
-            return _Part(None, (alone,), ()), placed[0], ITSELF
+            return _Part(None, (alone,), ()), placed, ITSELF
         best = None
         for part in family.parts(bare, asked.equations):
             assert part.system is not None
-            exactness = part.system.exactness(placed[0], part.factors)
+            exactness = part.system.exactness(placed, part.factors)
             if (
                 exactness is not None
                 and exactness.read
                 and (best is None or exactness.variance < best[2].variance * (1 - 1e-9))
             ):
-                best = part, placed[0], exactness
+                best = part, placed, exactness
         return best
+
+    def _family(self, axes: Axes, name: tuple[object, frozenset[str]]) -> _Family | None:
+        """Returns what was released of one vector, looked at when it is first asked; None without anything."""
+        if name not in self._families and name in self._alike:
+            split = ((source, *without_filter(source.measure)) for source in self._alike[name])
+            placed = ((source, axes.table(source.frame, kept), measure) for source, measure, kept in split)
+            members = [(source, table, measure) for source, table, measure in placed if table is not None]
+            self._families[name] = _Family(axes.sizes, members)
+        return self._families.get(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
