@@ -86,8 +86,11 @@ def _with_stored(
     _store(made, reuse)
     vectors: dict[str, Vectors] = {}
     for base in {one.asked.frame.base for one in parts.wanted if one.asked is not None}:
-        added = [one for one in made if one.frame.base == base]
-        vectors[base] = Vectors(stored([*parts.over[base], *added])) if added else reuse.vectors(base)
+        releases = [*parts.over[base], *(one for one in made if one.frame.base == base)]
+        if [one.entry for one in reuse.over(base)] == [one.entry for one in releases]:
+            vectors[base] = reuse.vectors(base)  # as the next query will find it
+        else:  # something was stored between, or this could not be
+            vectors[base] = Vectors(stored(releases))
     found = [
         _known(one, there, own, [*known, *made], vectors, declared) if number < parts.read else there
         for number, (one, there, own, known) in enumerate(

@@ -132,7 +132,7 @@ class Axes:
     def __init__(self, frames: Sequence[tuple[Frame, Facts]], filters: Iterable[str] = ()) -> None:
         self._resolved: dict[tuple[int, Row], tuple[NDArray[np.bool_], bool]] = {}
         self._conditions: dict[tuple[int, str], Expression | None] = {}
-        keys = list({(key.columns, key.domain or ()): None for frame, _ in frames for key in frame.keys})
+        keys = [(key.columns, key.domain or ()) for key in {key: None for frame, _ in frames for key in frame.keys}]
         conditions = {text for frame, _ in frames for text in frame.conditions} | {*filters}
         lines = _lines(keys, conditions)
         found: list[tuple[Row, dict[Row, int]]] = []

@@ -22,12 +22,19 @@ from dpquery.reuse.lines import before_next
 from dpquery.reuse.text import text_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KeyText:
     """The texts of a key's grouping expressions and of its public values; None where groups are selected."""
 
     columns: tuple[str, ...]
     domain: tuple[tuple[str, ...], ...] | None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.columns, self.domain))  # of each value, so once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,13 @@ class Frame:
     conditions: tuple[str, ...]
     keys: tuple[KeyText, ...]
     weights: Weighed
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.base, self.conditions, self.keys, self.weights))
 
     @cached_property
     def is_selected(self) -> bool:

@@ -23,6 +23,7 @@ from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
 from dpquery.reuse.answers import _apart
+from dpquery.reuse.cells import Axes
 from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.reconciled import Vectors
 from dpquery.reuse.releases import Release, to_text
@@ -49,6 +50,20 @@ def shop(tmp_path: Path) -> Shop:
 
 def _refresh(session: dp.Session) -> list[object]:
     return [session.sql(tile, epsilon="0.1").to_arrow() for tile in TILES]
+
+
+def test_what_is_stored_of_other_rows_is_not_looked_at(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query's work on cells does not grow with how many others were asked before."""
+    placed: list[object] = []
+    table = Axes.table
+    monkeypatch.setattr(Axes, "table", lambda axes, *given: placed.append(given) or table(axes, *given))
+    counts = []
+    with shop.session() as session:
+        for most in range(10, 26):
+            placed.clear()
+            session.sql(f"SELECT region, COUNT(*) AS n FROM sales WHERE price < {most} GROUP BY region")
+            counts.append(len(placed))
+    assert 0 < counts[-1] == counts[3]
 
 
 def test_a_dashboard_costs_one_refresh(shop: Shop) -> None:
