@@ -407,9 +407,9 @@ def test_without_noise_one_of_a_family_is_what_is_chosen_alone(tmp_path: Path, m
     zero_noise(monkeypatch)
     for unit in ("row", "customer"):
         with Shop(tmp_path, f"{unit}.ledger", unit=unit).session() as session:
-            tile = session.sql(BY_REGION + " ORDER BY 1", epsilon="900").to_arrow()
+            tile = session.sql(BY_REGION + " ORDER BY 1", epsilon="9").to_arrow()
             for number, name in zip(QUARTERS, ("low", "mid", "high"), strict=True):
                 one = f"SELECT region, {number} FROM sales GROUP BY region ORDER BY 1"
-                read, chosen = session.sql(one, epsilon="90"), session.sql(one, epsilon="90", fresh=True)
+                read, chosen = session.sql(one, epsilon="0.5"), session.sql(one, epsilon="0.5", fresh=True)
                 assert read.charge == FREE != chosen.charge
                 assert read.to_arrow()[name] == chosen.to_arrow()[name] == tile[name]
