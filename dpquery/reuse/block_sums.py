@@ -84,7 +84,7 @@ class Sums:
     @property
     def cells(self) -> int:
         """How many groups it has."""
-        return math.prod(self.rules[axis].count for axis in self.keys)
+        return math.prod([self.rules[axis].count for axis in self.keys])
 
     @cached_property
     def support(self) -> Axes:
@@ -148,7 +148,7 @@ def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[n
 
 def along(values: Floats, place: int, dimensions: int) -> Floats:
     """Returns values along one dimension of so many."""
-    return values.reshape([-1 if i == place else 1 for i in range(dimensions)])
+    return values.reshape((1,) * place + (-1,) + (1,) * (dimensions - place - 1))
 
 
 def identity(size: int) -> Rule:

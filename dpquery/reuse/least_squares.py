@@ -276,8 +276,8 @@ class System:
         self, table: Sums, factors: Sequence[Fraction], whole: Sequence[NDArray[Any]]
     ) -> tuple[NDArray[Any], int]:
         """Returns a measure of a table from estimates, times a common denominator of its factors, and that."""
-        place = next(i for i, have in enumerate(self.sets) if {*table.support} <= {*have})
-        under, made = math.lcm(*(f.denominator for f in factors)), None
+        place = [{*table.support} <= {*have} for have in self.sets].index(True)
+        under, made = math.lcm(*[f.denominator for f in factors]), None
         for coordinate, factor in enumerate(factors):
             if factor:
                 values = whole[place][coordinate : coordinate + 1]

@@ -99,7 +99,7 @@ class Vectors:
                 elsewhere = self._axes[key].elsewhere(source.frame, without_filter(source.measure)[1])
                 self._alike.setdefault((key, elsewhere), []).append(source)
         self._families: dict[object, _Family] = {}
-        self._known: dict[object, tuple[_Part, Table, Exactness] | None] = {}
+        self._known: dict[object, tuple[tuple[_Part, Table, Exactness] | None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._axes)
@@ -146,9 +146,10 @@ class Vectors:
 
     def _find(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
         name = asked.frame, facts.catalog, measure
-        if name not in self._known:
-            self._known[name] = self._look(asked, facts, measure)
-        return self._known[name]
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = (self._look(asked, facts, measure),)
+        return known[0]
 
     def _look(
         self, asked: Asked, facts: Facts, measure: str, *, as_released: bool = True
@@ -217,7 +218,7 @@ class _Family:
 
     def __init__(self, sizes: list[int], members: list[tuple[Source, Table, str]]) -> None:
         equations = {
-            tuple((without_filter(name)[0], by) for name, by in equation)
+            tuple([(without_filter(name)[0], by) for name, by in equation])
             for source, _, _ in members
             for equation in source.equations
         }
