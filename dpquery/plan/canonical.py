@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -42,6 +43,12 @@ def canonical(relation: Relation) -> tuple[Relation, Names]:
     """
     names: Names = {}
     return _renamed(relation, names), names
+
+
+def copied(relation: Relation, fresh: Callable[[], str]) -> tuple[Relation, Names]:
+    """Returns the relation with an id of its own for each of its columns, and which they are."""
+    names: Names = {id: fresh() for id in canonical(relation)[1]}
+    return _renamed(relation, dict(names)), names
 
 
 def rename(expression: Expression, names: Names) -> Expression:

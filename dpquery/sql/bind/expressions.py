@@ -81,6 +81,9 @@ class Subqueries(Protocol):
     def takes(self, node: exp.Expression, binder: Binds) -> bool:
         """Whether a condition is IN, EXISTS, ANY or ALL with a subquery; if so, it will be applied to the relation."""
 
+    def mark(self, node: exp.Expression, binder: Binds) -> Expression | None:
+        """Returns the truth of a condition that is IN, EXISTS, ANY or ALL with a subquery; None for any other."""
+
     def apply(self, relation: Relation) -> Relation:
         """Returns the relation joined with all that was found so far."""
 
@@ -122,6 +125,10 @@ class Binder:
             return column
         if self._windows is not None and isinstance(node, exp.Window):
             return self._windows.collect(node)
+        if self._subqueries is not None and isinstance(node, exp.Predicate):
+            mark = self._subqueries.mark(node, self)
+            if mark is not None:
+                return mark
         match node:
             case exp.Paren():
                 return self.bind(node.this)

@@ -88,11 +88,11 @@ def as_step(relation: Relation, node: exp.Expression, context: Context) -> Value
     count = 1 if rows_of(relation, context.boundaries) is not Rows.MANY else MOST_ROWS
     if isinstance(relation, Limit) and relation.count is not None:
         count = max(1, min(count, relation.count))
-    rows = tuple(tuple(_sample(column.type, i) for column in output(relation)) for i in range(count))
+    rows = tuple(tuple(sample(column.type, i) for column in output(relation)) for i in range(count))
     return Values(columns=output(relation), rows=rows, is_sample=True)
 
 
-def _sample(type: Type, number: int) -> Value:
+def sample(type: Type, number: int) -> Value:
     """Returns a value that stands for one that is not known yet; different numbers have different ones."""
     match type.kind:
         case Kind.BOOLEAN:

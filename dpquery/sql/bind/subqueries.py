@@ -31,6 +31,7 @@ from dpquery.plan.types import BOOLEAN
 from dpquery.sql.bind.at_most_one import Rows, rows_of
 from dpquery.sql.bind.expressions import Binds, conjunction
 from dpquery.sql.bind.joins import equality, owner_equality
+from dpquery.sql.bind.marks import Marking, Ties
 from dpquery.sql.bind.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.bind.scope import Context, Reach, Scope
 from dpquery.sql.bind.steps import as_step, reads_released, unique_in_released
@@ -57,6 +58,7 @@ class _Found:
         pairs: (expression of the query around, expression of the subquery) that must be equal.
         residual: What else must hold of both.
         predicate: The condition, with its operands and the columns that they are compared with; None for a value.
+        mark: The column that is to hold the condition's truth; None where it is to hold on all rows.
     """
 
     node: exp.Expression
@@ -66,6 +68,7 @@ class _Found:
     residual: Expression | None
     predicate: Predicate | None = None
     compared: tuple[Pair, ...] = ()
+    mark: str | None = None
 
 
 class JoinedSubqueries:
@@ -109,10 +112,28 @@ class JoinedSubqueries:
     def takes(self, node: exp.Expression, binder: Binds) -> bool:
         """Whether a condition is IN, EXISTS, ANY or ALL with a subquery; if so, it will be applied to the relation."""
         predicate = predicate_of(node)
+        if predicate is not None:
+            self._take(node, predicate, [binder.bind(operand) for operand in predicate.operands])
+        return predicate is not None
+
+    def mark(self, node: exp.Expression, binder: Binds) -> Expression | None:
+        """Returns the truth of a condition that is IN, EXISTS, ANY or ALL with a subquery; None for any other."""
+        predicate = predicate_of(node)
         if predicate is None:
-            return False
+            return None
+        without_order(predicate.query, exists=predicate.is_exists)  # before the tree is looked up, which it changes
+        known = self._known.get(node)
+        if known is None:
+            operands = [self._over(binder.bind(operand), operand) for operand in predicate.operands]
+            known = self._known[node] = Column(id=self._context.fresh(), type=BOOLEAN)
+            self._ids.add(known.id)
+            self._take(node, predicate, operands, known.id)
+        return replace(known, span=span_of(node, self._context.text))
+
+    def _take(
+        self, node: exp.Expression, predicate: Predicate, operands: Sequence[Expression], mark: str | None = None
+    ) -> None:
         place = predicate.place if predicate.is_exists else node
-        operands = [binder.bind(operand) for operand in predicate.operands]
         inner = self._bind(without_order(predicate.query, exists=predicate.is_exists), place)
         if operands and len(operands) != len(inner.columns):
             raise self._context.unsupported(
@@ -127,8 +148,7 @@ class JoinedSubqueries:
         pairs, residual = self._correlation(inner, place)
         found = [Column(id=column.id, type=column.type) for column in inner.columns]
         compared = [self._comparable(a, b, place) for a, b in zip(operands, found, strict=False)]
-        self._add(place, inner.relation, None, pairs, residual, predicate, tuple(compared))
-        return True
+        self._add(place, inner.relation, None, pairs, residual, predicate, tuple(compared), mark)
 
     def apply(self, relation: Relation) -> Relation:
         """Returns the relation joined with all that was found so far."""
@@ -241,6 +261,7 @@ class JoinedSubqueries:
         residual: Expression | None = None,
         predicate: Predicate | None = None,
         compared: tuple[Pair, ...] = (),
+        mark: str | None = None,
     ) -> None:
         self._ids |= {column.id for column in output(right)}
         self._found.append(
@@ -252,37 +273,56 @@ class JoinedSubqueries:
                 residual=residual,
                 predicate=predicate,
                 compared=compared,
+                mark=mark,
             )
         )
 
     def _joined(self, relation: Relation, found: _Found) -> Relation:
         if is_private(relation) and not is_private(found.right) and reads_released(found.right):
             found = replace(found, right=as_step(found.right, found.node, self._context))
-        units = frozenset[str]().union(*(self._units(side) for side in (relation, found.right)))
         if found.predicate is None:
             assert found.kind is not None
-            return self._join(relation, found, found.kind, found.pairs, found.residual)
-        made = joins_of(found.predicate, found.compared, relation, found.right, units, self._context.catalog)
+            return self._join(relation, found.right, found.node, found.kind, found.pairs, found.residual)
+        ties = Ties(pairs=found.pairs, residual=found.residual, compared=found.compared)
+        if found.mark is None:
+            return self._kept(relation, found.right, found.predicate, ties)
+        marking = Marking(
+            context=self._context,
+            joined=self._kept,
+            left_joined=lambda left, right, pairs: self._join(left, right, found.node, "left", pairs, None),
+            units=self._units,
+        )
+        return marking.marked(relation, found.right, found.predicate, ties, found.mark)
+
+    def _kept(self, relation: Relation, right: Relation, predicate: Predicate, ties: Ties) -> Relation:
+        """Returns the rows for which a condition is true."""
+        units = self._units(relation) | self._units(right)
+        made = joins_of(predicate, ties.compared, relation, right, units, self._context.catalog)
         for kind, pairs, condition in made:
-            both = [part for part in (found.residual, condition) if part is not None]
-            relation = self._join(relation, found, kind, (*found.pairs, *pairs), conjunction(both))
+            both = [part for part in (ties.residual, condition) if part is not None]
+            relation = self._join(relation, right, predicate.place, kind, (*ties.pairs, *pairs), conjunction(both))
         return relation
 
     def _join(
-        self, left: Relation, found: _Found, kind: JoinKind, pairs: tuple[Pair, ...], condition: Expression | None
+        self,
+        left: Relation,
+        right: Relation,
+        node: exp.Expression,
+        kind: JoinKind,
+        pairs: Sequence[Pair],
+        condition: Expression | None,
     ) -> Relation:
-        right = found.right
         if kind in ("semi", "anti"):
             units = self._units(right)
             right, condition = _with_extremes(right, tuple(b for _, b in pairs), units, condition, self._context)
         equalities = [*pairs, *owner_equality(left, right, list(pairs), self._context)]
         join = Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
-        join = replace(join, span=self._context.span_around(found.node))
+        join = replace(join, span=self._context.span_around(node))
         try:
             if is_private(join):
                 cached_locality(join, self._context.catalog.declarations)
         except NotUnitLocal as error:
-            raise self._context.unsupported(error.reason, found.node, error.advice) from None
+            raise self._context.unsupported(error.reason, node, error.advice) from None
         return join
 
     def _units(self, relation: Relation) -> frozenset[str]:
