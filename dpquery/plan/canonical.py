@@ -46,9 +46,20 @@ def canonical(relation: Relation) -> tuple[Relation, Names]:
 
 
 def copied(relation: Relation, fresh: Callable[[], str]) -> tuple[Relation, Names]:
-    """Returns the relation with an id of its own for each of its columns, and which they are."""
+    """Returns the relation with an id of its own for each of its columns, and which they are.
+
+    What is released is read under the ids of its boundary.
+    """
     names: Names = {id: fresh() for id in canonical(relation)[1]}
-    return _renamed(relation, dict(names)), names
+    return _reading_released(_renamed(relation, dict(names)), {new: old for old, new in names.items()}), names
+
+
+def _reading_released(relation: Relation, before: Names) -> Relation:
+    if isinstance(relation, Released):
+        columns = tuple(replace(column, id=before[column.id]) for column in relation.columns)
+        read = (Computed(id=c.id, name="", expression=Column(id=before[c.id], type=c.type)) for c in relation.columns)
+        return Project(source=replace(relation, columns=columns), columns=tuple(read))
+    return with_sources(relation, tuple(_reading_released(source, before) for source in sources(relation)))
 
 
 def rename(expression: Expression, names: Names) -> Expression:

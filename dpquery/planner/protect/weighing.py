@@ -265,7 +265,7 @@ def _cut(relation: Relation, catalog: Catalog, sizes: Sizes) -> Relation:
 def _multiplying(relation: Relation, catalog: Catalog, sizes: Sizes) -> Iterator[str]:
     for source in sources(relation):
         yield from _multiplying(source, catalog, sizes)
-    if isinstance(relation, Join) and relation.kind not in ("semi", "anti"):
+    if isinstance(relation, Join) and (relation.condition is not None or relation.kind not in ("semi", "anti")):
         sides = (relation.left, relation.right)
         if all(is_private(side) for side in sides) and multiplies(relation, catalog.declarations, sizes):
             yield from (scan.table for side in sides for scan in _scans(side))

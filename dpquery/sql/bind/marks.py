@@ -63,6 +63,7 @@ class Marking:
         plain = predicate.is_exists or (predicate.function == "eq" and not predicate.every)
         equal = (*ties.pairs, *ties.compared)
         if is_known and plain and equal and ties.residual is None:
+            self.joined(relation, right, predicate, ties)  # which refuses what WHERE would refuse
             relation, met = self._by_keys(relation, right, equal)
             made = functions.call("not", (met,)) if predicate.negated else met
         else:
