@@ -33,8 +33,6 @@ SELECT SUM(viewed) AS viewed, SUM(viewed * bought) AS bought, SUM(viewed * bough
 SELECT u.country, AVG(CASE WHEN p.user_id IS NOT NULL THEN 1.0 ELSE 0 END) AS paid FROM users u LEFT JOIN (SELECT DISTINCT user_id FROM payments) p ON p.user_id = u.user_id GROUP BY u.country;
 
 -- Paying users as a value.
--- refused: UnsupportedQueryError: IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND
--- wrong: not built
 SELECT country, COUNT(*) AS users, SUM(CASE WHEN user_id IN (SELECT user_id FROM payments) THEN 1 ELSE 0 END) AS paying FROM users GROUP BY country;
 
 -- Week-one retention: active 7 to 13 days after sign-up.

@@ -25,14 +25,10 @@ FROM admissions a JOIN admissions b ON a.patient_id = b.patient_id AND b.admitte
 GROUP BY a.ward;
 
 -- Readmission rate with EXISTS.
--- refused: UnsupportedQueryError: IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND
--- wrong: not built
 SELECT kind, COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM admissions b WHERE b.patient_id = a.patient_id AND b.admitted > a.discharged AND b.admitted <= a.discharged + INTERVAL '30 days')) * 1.0 / COUNT(*) AS rate
 FROM admissions a GROUP BY kind;
 
 -- Readmissions as a flag in a CTE, then averaged.
--- refused: UnsupportedQueryError: IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND
--- wrong: not built
 WITH flagged AS (
   SELECT a.ward, CASE WHEN EXISTS (SELECT 1 FROM admissions b WHERE b.patient_id = a.patient_id AND b.admitted > a.discharged AND b.admitted <= a.discharged + INTERVAL '30 days') THEN 1 ELSE 0 END AS readmitted
   FROM admissions a WHERE a.discharged IS NOT NULL
@@ -249,11 +245,7 @@ SELECT COUNT(*) FROM (SELECT a.patient_id FROM admissions a JOIN icd i ON i.code
 SELECT COUNT(*) FROM patients p WHERE (p.birth_date < DATE '1944-01-01' OR p.smoker) AND EXISTS (SELECT 1 FROM admissions a WHERE a.patient_id = p.patient_id AND a.kind = 'emergency');
 
 -- Patients who are over 80 or have had an infarction.
--- refused: UnsupportedQueryError: IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND
--- wrong: not built
 SELECT COUNT(*) FROM patients p WHERE p.birth_date < DATE '1944-01-01' OR EXISTS (SELECT 1 FROM admissions a WHERE a.patient_id = p.patient_id AND a.diagnosis = 'I21');
 
 -- Share of patients with and without diabetes by region.
--- refused: UnsupportedQueryError: IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND
--- wrong: not built
 SELECT region, patient_id IN (SELECT patient_id FROM admissions WHERE diagnosis = 'E11') AS diabetic, COUNT(*) FROM patients GROUP BY 1, 2;

@@ -52,8 +52,6 @@ SELECT c.country, AVG(COALESCE(v.spent, 0)) AS ltv FROM customers c LEFT JOIN (S
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY days) FROM (SELECT MIN(o.ordered_at)::date - c.joined AS days FROM customers c JOIN orders o ON o.customer_id = c.customer_id GROUP BY c.customer_id, c.joined) t;
 
 -- Cohort retention: customers by quarter of joining who ordered in 2024.
--- refused: UnsupportedQueryError: IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND
--- wrong: not built
 SELECT DATE_TRUNC('quarter', c.joined) AS cohort, COUNT(*) AS customers, COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND o.ordered_at >= '2024-01-01')) AS active FROM customers c GROUP BY 1 ORDER BY 1;
 
 -- RFM: customers by number of orders and recency.

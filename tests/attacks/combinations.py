@@ -190,6 +190,8 @@ class Mixed:
             "EXISTS (SELECT 1 FROM {0} i WHERE i.id = o.id AND i.y > o.y)",
             "NOT EXISTS (SELECT 1 FROM {0} i WHERE i.id = o.id AND i.t = o.t)",
             "o.id = ANY (SELECT id FROM {0} i)",
+            "o.y > 0 OR o.id NOT IN (SELECT id FROM {0} i)",
+            "o.x > 0 OR o.y < ALL (SELECT i.y FROM {0} i WHERE i.id = o.id AND i.t <> o.t)",
             "o.t IN (SELECT code FROM " + VALUES + ")",
             "o.y > (SELECT COUNT(*) FROM " + VALUES + ")",
         ]

@@ -184,7 +184,9 @@ CLAUSES = {
     "noisy numbers that choose private rows, in two steps": (
         "SELECT COUNT(*) AS n FROM labs WHERE value > (SELECT AVG(value) FROM labs)"
     ),
-    "a subquery under OR or CASE": "SELECT COUNT(*) AS n FROM patients WHERE smoker OR id IN (SELECT id FROM labs)",
+    "IN and EXISTS as values and under OR": (
+        "SELECT COUNT(*) FILTER (WHERE smoker OR id IN (SELECT id FROM labs)) AS n FROM patients"
+    ),
     "a subquery that may give several rows": ("SELECT COUNT(*) AS n FROM labs WHERE test = (SELECT code FROM tests)"),
     "window functions over noisy groups": (
         "SELECT sex, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM patients GROUP BY sex"

@@ -387,6 +387,8 @@ PUBLIC_SUBQUERIES = (
     "v.score * (SELECT factor FROM places WHERE code = 2) > 3",
     "v.score > (SELECT c.factor FROM places c WHERE c.code = v.place)",
     "v.score > (SELECT COUNT(*) FROM tags t WHERE t.code = v.place)",
+    "v.ok OR v.place IN (SELECT code FROM tags WHERE tag <> 'p')",
+    "(v.place NOT IN (SELECT factor FROM places)) = v.ok",
 )
 PRIVATE_SUBQUERIES = (
     "v.person IN (SELECT id FROM people WHERE age > 30)",
@@ -405,6 +407,10 @@ PRIVATE_SUBQUERIES = (
     "(SELECT COUNT(*) FROM items i JOIN visits w ON i.visit = w.visit WHERE w.person = v.person) = 0",
     "EXISTS (SELECT 1 FROM people p WHERE p.id = v.person AND p.age IN (SELECT w.score FROM visits w"
     " WHERE w.person = p.id))",
+    "v.ok OR v.person IN (SELECT id FROM people WHERE age > 30)",
+    "v.ok = EXISTS (SELECT 1 FROM visits w WHERE w.person = v.person AND w.score > v.score AND w.day <= v.day)",
+    "NOT v.ok OR v.score NOT IN (SELECT p.age FROM people p WHERE p.id = v.person)",
+    "v.ok OR v.score >= ALL (SELECT w.score FROM visits w WHERE w.person = v.person AND w.kind = v.kind)",
 )
 
 
@@ -423,6 +429,7 @@ PRIVATE_NUMBERS = (
     "v.score - (SELECT MIN(w.score) FROM visits w WHERE w.person = v.person)",
     "CLAMP((SELECT COUNT(*) FROM items i WHERE i.visit = v.visit), 0, 9)",
     "CLAMP((SELECT COUNT(*) FROM visits w WHERE w.person = v.person), 0, 9)",
+    "CASE WHEN NOT EXISTS (SELECT 1 FROM items i WHERE i.visit = v.visit) THEN v.score END",
 )
 ROW_SOURCES += (_with_subqueries(*PUBLIC_SUBQUERIES, numbers=PUBLIC_NUMBERS),) * 2
 PERSON_SOURCES += (

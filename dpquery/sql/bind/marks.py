@@ -35,7 +35,9 @@ class Ties:
     def read(self) -> dict[str, Column]:
         """Returns all columns that these expressions read."""
         parts = [part for pair in (*self.pairs, *self.compared) for part in pair]
-        found = [c for part in (*parts, *([self.residual] if self.residual is not None else [])) for c in columns_of(part)]
+        found = [
+            c for part in (*parts, *([self.residual] if self.residual is not None else [])) for c in columns_of(part)
+        ]
         return {c.id: Column(id=c.id, type=c.type) for c in found}
 
     def renamed(self, names: Names) -> Ties:
@@ -117,9 +119,7 @@ class Marking:
         is_null = Case(branches=((functions.call("is_null", (read,)), one),), otherwise=none, type=INT64)
         return [functions.call("coalesce", (read, default)), is_null]
 
-    def _met(
-        self, relation: Relation, found: Relation, pairs: Sequence[Pair]
-    ) -> tuple[Relation, Expression]:
+    def _met(self, relation: Relation, found: Relation, pairs: Sequence[Pair]) -> tuple[Relation, Expression]:
         return self.left_joined(relation, found, pairs), functions.call("is_not_null", (pairs[0][1],))
 
     def _copy(self, relation: Relation) -> tuple[Relation, Names]:
