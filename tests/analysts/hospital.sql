@@ -123,8 +123,8 @@ SELECT kind, AVG(value) FROM (SELECT DISTINCT ON (patient_id, kind) patient_id, 
 
 -- Quartiles of glucose.
 -- within: 2
--- refused: UnsupportedQueryError: a list is not supported
--- wrong: not built
+-- within: 0.6
+-- plain: SELECT quantile_cont(value, 0.25), quantile_cont(value, 0.5), quantile_cont(value, 0.75) FROM measurements WHERE kind = 'glucose'
 SELECT percentile_cont(ARRAY[0.25, 0.5, 0.75]) WITHIN GROUP (ORDER BY value) AS quartiles FROM measurements WHERE kind = 'glucose';
 
 -- Quartiles of glucose in columns.
@@ -218,9 +218,7 @@ SELECT region, SAFE_DIVIDE(COUNTIF(insurance = 'private'), COUNT(*)) AS share FR
 
 -- dialect: bigquery
 -- Median cost.
--- within: 120
--- refused: UnsupportedQueryError: an element of a list is not supported
--- wrong: not built
+-- plain: SELECT quantile_disc(cost, 0.5) FROM hospital.admissions
 SELECT APPROX_QUANTILES(cost, 2)[OFFSET(1)] AS median FROM hospital.admissions;
 
 -- Every ward's admissions, also wards without any this week.

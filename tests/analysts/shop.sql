@@ -186,8 +186,7 @@ SELECT DATE_TRUNC('month', ordered_at) AS month, SUM(IFF(status = 'returned', 0,
 
 -- dialect: snowflake
 -- Share of revenue by channel.
--- refused: UnsupportedQueryError: RATIO_TO_REPORT is not supported as a window function
--- wrong: not built
+-- plain: SELECT channel, SUM(total) / SUM(SUM(total)) OVER () FROM orders GROUP BY channel
 SELECT channel, RATIO_TO_REPORT(SUM(total)) OVER () AS share FROM orders GROUP BY channel;
 
 -- dialect: snowflake

@@ -125,10 +125,8 @@ class Binder:
             return column
         if self._windows is not None and isinstance(node, exp.Window):
             return self._windows.collect(node)
-        if self._subqueries is not None and isinstance(node, exp.Predicate):
-            mark = self._subqueries.mark(node, self)
-            if mark is not None:
-                return mark
+        if self._subqueries is not None and (mark := self._subqueries.mark(node, self)) is not None:
+            return mark
         match node:
             case exp.Paren():
                 return self.bind(node.this)

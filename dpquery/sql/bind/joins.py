@@ -27,7 +27,7 @@ from dpquery.plan.logical import (
 from dpquery.sql.bind.expressions import Binder, Subqueries, conjunct_trees, conjunction
 from dpquery.sql.bind.late_joins import check_unread, late_join, refusal
 from dpquery.sql.bind.public_side import filtered, joined_further, start
-from dpquery.sql.bind.scope import Context, Scope, Visible
+from dpquery.sql.bind.scope import Context, Scope, Visible, with_names
 from dpquery.sql.bind.steps import as_step, reads_released
 from dpquery.units.locality import NotUnitLocal
 
@@ -99,17 +99,23 @@ def join_all(first: Scope, joins: Sequence[Written], context: Context) -> Scope:
 def join_where(
     first: Scope,
     joins: Sequence[Written],
-    where: exp.Expression | None,
+    where: exp.Where | None,
     subqueries_over: Callable[[Scope], Subqueries],
     outer: Scope | None,
     context: Context,
+    named: Sequence[tuple[str, exp.Expression]] = (),
 ) -> Scope:
-    """Returns the scope of FROM and WHERE; arguments as in `bind_from`."""
+    """Returns the scope of FROM and WHERE; arguments as in `bind_from`.
+
+    Args:
+        named: Expressions of the select list that WHERE may read by name.
+    """
     steps = _bound(first, joins, context)
     items = (first.relation, *(written.scope.relation for written in joins))
     everything = Scope(relation=first.relation, columns=steps[-1].columns if steps else first.columns, items=items)
     subqueries = subqueries_over(everything)
-    conditions = [] if where is None else _where(where, everything, subqueries, outer, context)
+    condition = None if where is None else with_names(where, named, everything) if named else where.this
+    conditions = [] if condition is None else _where(condition, everything, subqueries, outer, context)
     scope, pending = _joined(first, steps, conditions, context)
     if scope.late:
         check_unread(scope.late, pending, context)

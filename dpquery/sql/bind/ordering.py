@@ -11,6 +11,21 @@ from dpquery.plan.logical import Limit, Relation
 from dpquery.sql.bind.scope import Context
 
 
+def by_all(sorted_by: list[exp.Expression], count: int) -> list[exp.Expression]:
+    """Returns the items of ORDER BY; ALL is each column of the select list by its place."""
+    only = sorted_by[0] if len(sorted_by) == 1 else None
+    word = only.this if isinstance(only, exp.Ordered) else None
+    if not isinstance(word, exp.Var | exp.Column) or word.sql().upper() != "ALL":
+        return sorted_by
+    assert only is not None
+    made = []
+    for place in range(1, count + 1):
+        made.append(one := only.copy())
+        one.set("this", exp.Literal.number(place))
+        one.parent = only.parent
+    return made
+
+
 def sort_key(
     node: exp.Expression,
     items: list[tuple[str, exp.Expression]],

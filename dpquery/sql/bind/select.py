@@ -23,13 +23,14 @@ from dpquery.plan.logical import (
 from dpquery.sql.bind.boundary import at_boundary, carried_units
 from dpquery.sql.bind.grouping import Grouping, is_grouped
 from dpquery.sql.bind.late_joins import refusal
-from dpquery.sql.bind.ordering import limited, sort_key
+from dpquery.sql.bind.ordering import by_all, limited, sort_key
 from dpquery.sql.bind.public_side import must_group
 from dpquery.sql.bind.scope import Context, Reach, Scope, Visible, with_names
 from dpquery.sql.bind.series import series_without_from
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.bind.tables import BindQuery, bind_from
 from dpquery.sql.bind.windows import Windows, distinct_on, first_rows
+from dpquery.sql.names.lists import quantiles
 from dpquery.sql.parse.parse import span_of
 from dpquery.units.locality import NotUnitLocal
 
@@ -59,7 +60,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     if len(items) > MAX_COLUMNS * 10:
         raise context.unsupported(f"a SELECT names at most {MAX_COLUMNS * 10} columns", select)
     order = select.args.get("order")
-    sorted_by = [] if order is None else list(order.expressions)
+    sorted_by = [] if order is None else by_all(list(order.expressions), len(items))
     group = select.args.get("group")
     if group is not None and not any(group.args.get(part) for part in ("expressions", "all")):
         context.only(group)
@@ -107,6 +108,9 @@ def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[t
                 made = exp.Column(this=name, table=owner)
                 made.parent = node  # its place in the text
                 items.append((column.name, made))
+        elif listed := quantiles(node.this if isinstance(node, exp.Alias) else node):
+            name = node.alias if isinstance(node, exp.Alias) else _default_name(node, context)
+            items += [(f"{name}_{fraction}", one) for fraction, one in listed]
         elif isinstance(node, exp.Alias):
             items.append((node.alias, node.this))
         else:

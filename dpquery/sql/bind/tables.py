@@ -18,6 +18,9 @@ from dpquery.sql.bind.series import SERIES, bind_series, series_in
 from dpquery.sql.bind.values import bind_values
 from dpquery.sql.bind.wording import ADVISED, meant
 
+_NAMES_IN_WHERE = ("snowflake", "duckdb")
+"""Dialects in which WHERE may read columns of the select list by name."""
+
 BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
 """Binds a whole query; handed in, because queries stand in FROM and FROM stands in queries."""
 
@@ -44,7 +47,9 @@ def bind_from(
         scope = _bind_item(start.this, context, reach, bind_query)
     joins = _bind_joins(select, context, reach, bind_query)
     where = select.args.get("where")
-    return join_where(scope, joins, None if where is None else where.this, subqueries_over, outer, context)
+    named = [(item.alias, item.this) for item in select.expressions if isinstance(item, exp.Alias)]
+    named = named if context.dialect in _NAMES_IN_WHERE else []
+    return join_where(scope, joins, where, subqueries_over, outer, context, named)
 
 
 def _bind_joins(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> list[Written]:

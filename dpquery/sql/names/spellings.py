@@ -6,6 +6,8 @@ from sqlglot import exp
 
 from dpquery.sql.names.date_bins import cut, in_bins
 from dpquery.sql.names.date_intervals import as_moment
+from dpquery.sql.names.lists import element, ratio_to_report
+from dpquery.sql.names.times import compared_times
 
 _SUNDAY_IS_1 = frozenset({"bigquery", "mysql", "singlestore", "spark", "spark2", "databricks", "hive", "oracle"})
 _LENGTH_WITHOUT_SPACES = frozenset({"tsql", "fabric"})
@@ -39,6 +41,12 @@ def _rewritten(node: exp.Expression, dialect: str) -> exp.Expression:
             return _from_sunday(node.this)
         case exp.DateBin() | exp.TimeSlice():
             return in_bins(node) or node
+        case exp.Bracket():
+            return element(node) or node
+        case exp.Window():
+            return ratio_to_report(node) or node
+        case exp.Between() | exp.Binary():
+            return compared_times(node) or node
         case _:
             return node
 
