@@ -159,6 +159,7 @@ SELECT z, COUNT(c.card_id) FROM UNNEST(ARRAY[1, 2, 3, 4, 5, 6]) AS z LEFT JOIN c
 
 -- dialect: snowflake
 -- Trips per week and mode.
+-- plain: SELECT DATE_TRUNC('week', t.tapped_in) AS week, l.mode, COUNT(*) AS n FROM trips AS t JOIN lines AS l USING (line) GROUP BY ALL
 SELECT DATE_TRUNC('week', t.tapped_in) AS week, l.mode, COUNT(*) AS n FROM trips AS t JOIN lines AS l USING (line) GROUP BY ALL ORDER BY ALL;
 
 -- dialect: snowflake

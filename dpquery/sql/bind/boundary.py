@@ -7,11 +7,15 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
+from dpquery.catalog.owning import owning_columns
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
+from dpquery.plan.logical import column as column_of
 from dpquery.plan.one_to_one import unit_behind
 from dpquery.sql.bind.aggregates import MAX_AGGREGATES
+from dpquery.plan.types import BOOLEAN
+from dpquery.sql.bind.predicates import may_be_null
 from dpquery.sql.bind.scope import Context
 from dpquery.sql.names.aggregate_names import DEFAULT_ADVICE
 from dpquery.units.locality import NotUnitLocal
@@ -29,6 +33,9 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
     by_unit = _by_unit(aggregate, context)
     if by_unit is not None:
         return by_unit
+    keys = with_unit(aggregate.group_by, aggregate.source, context)
+    if keys != aggregate.group_by:
+        return _exact(replace(aggregate, group_by=keys, spans=()))
     for column in aggregate.aggregates:
         if not column.function.is_private:
             shown = column.function.shown if column.name == column.function.name else column.name.upper()
@@ -73,6 +80,24 @@ def _by_unit(aggregate: Aggregate, context: Context) -> Relation | None:
         Computed(id=c.id, name=named.get(c.id, ""), expression=Column(id=c.id, type=c.type)) for c in given.values()
     ]
     return Project(source=_exact(grouped), columns=(*kept, *made))
+
+
+def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tuple[str, ...]:
+    """Returns the columns that rows are grouped by, and the unit's where by declaration they lead to one unit each: the
+    groups are the same. Groups of public keys are left alone, and those of a key that may be NULL, which is one group.
+    """
+    units = cached_locality(source, context.catalog.declarations).units
+    if not units or units & set(keys):
+        return keys
+    found = owning_columns(keys, source, context.catalog)
+    if found is None:
+        return keys
+    stored = [context.catalog.tables[found[0]].columns[name] for name in found[1]]
+    if any(c.type == BOOLEAN or c.keys is not None or c.keys_from is not None or c.lower is not None for c in stored):
+        return keys
+    if any(may_be_null(column_of(source, key), source, units, context.catalog) for key in keys):
+        return keys
+    return (*keys, min(units))
 
 
 def _released(aggregate: Aggregate, context: Context) -> Relation:

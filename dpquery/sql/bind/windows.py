@@ -16,7 +16,7 @@ from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, Window, WindowColumn, is_private, output
 from dpquery.plan.types import INT64
 from dpquery.plan.windows import is_positional
-from dpquery.sql.bind.boundary import carried_units
+from dpquery.sql.bind.boundary import carried_units, with_unit
 from dpquery.sql.bind.expressions import Binder, Subqueries
 from dpquery.sql.bind.grouping import Grouping
 from dpquery.sql.bind.scope import Context, Scope, Visible, with_names
@@ -132,6 +132,10 @@ class Windows:
         if not self._columns:
             return relation
         relation = self._project(relation, above)
+        if is_private(relation):
+            self._columns = [
+                replace(c, partition_by=with_unit(c.partition_by, relation, self._context)) for c in self._columns
+            ]
         steps: dict[object, list[WindowColumn]] = {}
         for column in self._columns:
             steps.setdefault((column.partition_by, column.order_by) if is_positional(column) else None, []).append(

@@ -47,7 +47,7 @@ def _is_plain(node: exp.Expression) -> bool:
 
 
 def quantiles(node: exp.Expression) -> list[tuple[str, exp.Expression]]:
-    """Returns a call of a quantile with a list of fractions as one call for each, each with its percentile; else none."""
+    """Returns a call of a quantile with a list of fractions as a call for each, with its percentile; else none."""
     call = node.this if isinstance(node, exp.WithinGroup) else node
     if not isinstance(call, exp.PercentileCont | exp.PercentileDisc | exp.Quantile):
         return []
