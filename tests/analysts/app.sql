@@ -114,8 +114,7 @@ WITH c AS (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id)
 SELECT COUNT(*) FROM c WHERE n > (SELECT AVG(n) FROM c);
 
 -- Power users: top tenth by events, share of all events.
--- refused: UnsupportedQueryError: a window function without the privacy unit in PARTITION BY reads rows of different units
--- wrong: not built
+-- plain: WITH c AS (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id), d AS (SELECT n, (SELECT quantile_disc(n, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]) FROM c) AS q FROM c) SELECT CASE WHEN n > q[1] THEN 1 WHEN n > q[2] THEN 2 WHEN n > q[3] THEN 3 WHEN n > q[4] THEN 4 WHEN n > q[5] THEN 5 WHEN n > q[6] THEN 6 WHEN n > q[7] THEN 7 WHEN n > q[8] THEN 8 WHEN n > q[9] THEN 9 ELSE 10 END AS decile, SUM(n) AS events FROM d GROUP BY decile
 WITH c AS (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id), d AS (SELECT n, NTILE(10) OVER (ORDER BY n DESC) AS decile FROM c)
 SELECT decile, SUM(n) AS events FROM d GROUP BY decile ORDER BY decile;
 

@@ -59,14 +59,11 @@ WITH rfm AS (SELECT customer_id, MAX(ordered_at)::date AS last_order, COUNT(*) A
 SELECT CASE WHEN last_order >= DATE '2024-07-01' THEN 'recent' ELSE 'lapsed' END AS recency, CASE WHEN frequency >= 4 THEN 'often' ELSE 'seldom' END AS freq, COUNT(*) AS customers, AVG(monetary) AS spent FROM rfm GROUP BY 1, 2;
 
 -- RFM quintiles.
--- refused: UnsupportedQueryError: a window function without the privacy unit in PARTITION BY reads rows of different units
--- wrong: not built
 WITH r AS (SELECT customer_id, SUM(total) AS m FROM orders GROUP BY customer_id), q AS (SELECT m, NTILE(5) OVER (ORDER BY m) AS quintile FROM r)
 SELECT quintile, COUNT(*), SUM(m) FROM q GROUP BY quintile ORDER BY quintile;
 
 -- Share of revenue of the top tenth of customers.
--- refused: UnsupportedQueryError: a window function without the privacy unit in PARTITION BY reads rows of different units
--- wrong: not built
+-- within: 0.1
 WITH c AS (SELECT customer_id, SUM(total) AS m, PERCENT_RANK() OVER (ORDER BY SUM(total) DESC) AS pr FROM orders GROUP BY customer_id)
 SELECT SUM(CASE WHEN pr <= 0.1 THEN m END) / SUM(m) FROM c;
 
@@ -113,8 +110,6 @@ SELECT AVG(CASE WHEN coupon IS NOT NULL THEN 1.0 ELSE 0 END) FROM orders;
 SELECT a.product_id, b.product_id AS other, COUNT(*) AS n FROM order_items a JOIN order_items b ON a.order_id = b.order_id AND a.product_id < b.product_id GROUP BY 1, 2 ORDER BY n DESC, 1, 2 LIMIT 10;
 
 -- Basket size: mean number of items per order.
--- refused: UnsupportedQueryError: each group of equal order_id belongs to a single customer, so no group can be shown
--- wrong: not built
 SELECT AVG(n) FROM (SELECT order_id, COUNT(*) AS n FROM order_items GROUP BY order_id) b;
 
 -- Orders by hour and day of week (heat map).

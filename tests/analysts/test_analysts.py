@@ -87,4 +87,4 @@ def test_most_are_answered_or_rightly_refused() -> None:
     unjudged = [q.id for q in QUESTIONS if "refused" in q.said and not {"right", "wrong"} & {*q.said}]
     assert not unjudged
     assert len(QUESTIONS) >= 300
-    assert len(wrong) <= 0.08 * len(QUESTIONS)
+    assert len(wrong) <= 0.03 * len(QUESTIONS)

@@ -390,6 +390,9 @@ IN_STEPS = (
     "SELECT COUNT(*) FROM people p WHERE age > (SELECT MAX(q.age) FROM people q WHERE q.town = p.town)",
     "SELECT COUNT(*) FROM (SELECT DISTINCT note FROM visits) v JOIN people p ON TRUE",
     "SELECT COUNT(*) FROM visits JOIN (SELECT ward, COUNT(*) FROM visits GROUP BY ward) w USING (ward)",
+    "SELECT COUNT(*) FROM (SELECT age, AVG(age) OVER () AS m FROM people) p WHERE age > m",
+    "SELECT COUNT(*) FROM (SELECT cost, MAX(cost) OVER (PARTITION BY ward) AS m FROM visits) v WHERE cost = m",
+    "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM people) p GROUP BY q",
 )
 
 

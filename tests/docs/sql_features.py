@@ -206,6 +206,14 @@ CLAUSES = {
     "DISTINCT ON": (
         "SELECT AVG(value) AS last FROM (SELECT DISTINCT ON (id) id, value FROM labs ORDER BY id, taken DESC) AS t"
     ),
+    "NTILE, PERCENT_RANK, CUME_DIST among all people, in two steps": (
+        "SELECT tile, AVG(bmi) AS mean FROM (SELECT bmi, NTILE(4) OVER (ORDER BY age) AS tile FROM patients) AS t"
+        " GROUP BY tile"
+    ),
+    "averages and totals of groups beside private rows, in two steps": (
+        "SELECT COUNT(*) AS n FROM (SELECT value, AVG(value) OVER (PARTITION BY test) AS mean FROM labs) AS t"
+        " WHERE value > mean"
+    ),
     "window functions over rows of different units": (
         "SELECT COUNT(*) AS n FROM (SELECT RANK() OVER (ORDER BY value) AS place FROM labs) AS t WHERE place < 10"
     ),

@@ -252,6 +252,20 @@ PERSON_SOURCES = (
         conditions=PERSON_CONDITIONS,
     ),
     Source(
+        text="(SELECT person, kind, score, LAG(score) OVER (PARTITION BY visit ORDER BY day) AS before FROM visits) v",
+        unit="v.person",
+        numbers=("v.score", "v.score - v.before"),
+        keys=("v.kind",),
+        conditions=("v.score > v.before",),
+    ),
+    Source(
+        text="(SELECT visit, COUNT(*) AS n, MAX(label) AS label FROM items GROUP BY visit) v",
+        unit="v.visit",
+        numbers=("CLAMP(v.n, 0, 5)",),
+        keys=("v.label",),
+        conditions=("v.n > 1",),
+    ),
+    Source(
         text="(SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person ORDER BY day DESC) <= 2) v",
         unit="v.person",
         numbers=VISIT_NUMBERS,

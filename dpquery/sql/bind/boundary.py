@@ -13,8 +13,8 @@ from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
 from dpquery.plan.logical import column as column_of
 from dpquery.plan.one_to_one import unit_behind
-from dpquery.sql.bind.aggregates import MAX_AGGREGATES
 from dpquery.plan.types import BOOLEAN
+from dpquery.sql.bind.aggregates import MAX_AGGREGATES
 from dpquery.sql.bind.predicates import may_be_null
 from dpquery.sql.bind.scope import Context
 from dpquery.sql.names.aggregate_names import DEFAULT_ADVICE
@@ -86,6 +86,8 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
     """Returns the columns that rows are grouped by, and the unit's where by declaration they lead to one unit each: the
     groups are the same. Groups of public keys are left alone, and those of a key that may be NULL, which is one group.
     """
+    if not _may_lead(keys, source, context):
+        return keys
     units = cached_locality(source, context.catalog.declarations).units
     if not units or units & set(keys):
         return keys
@@ -98,6 +100,17 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
     if any(may_be_null(column_of(source, key), source, units, context.catalog) for key in keys):
         return keys
     return (*keys, min(units))
+
+
+def _may_lead(keys: tuple[str, ...], source: Relation, context: Context) -> bool:
+    """Whether columns have the names of some table's key; that is found in no time, and mostly decides."""
+    named = {given.name for given in output(source) if given.id in keys}
+    for table in context.catalog.tables.values():
+        path = () if table.ownership is None else table.ownership.path
+        for unique in (*table.unique, *({own for own, _, _ in step.on} for step in path[:1])):
+            if unique <= named:
+                return True
+    return False
 
 
 def _released(aggregate: Aggregate, context: Context) -> Relation:

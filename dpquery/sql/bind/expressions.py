@@ -125,7 +125,8 @@ class Binder:
             return column
         if self._windows is not None and isinstance(node, exp.Window):
             return self._windows.collect(node)
-        if self._subqueries is not None and (mark := self._subqueries.mark(node, self)) is not None:
+        subqueries = self._subqueries if isinstance(node, exp.Predicate) else None
+        if subqueries is not None and (mark := subqueries.mark(node, self)) is not None:
             return mark
         match node:
             case exp.Paren():
@@ -154,7 +155,7 @@ class Binder:
                 return self._branches([tested], [node.args["true"]], node.args.get("false"), node)
             case exp.In():
                 if node.args.get("query") is not None:
-                    raise self._unknown(exp.Any(this=node.args["query"]) if self._subqueries else node.args["query"])
+                    raise self._unknown(node.args["query"])
                 self._context.only(node, "this", "expressions")
                 return self._call("in", [node.this, *node.expressions], node)
             case exp.Between():
@@ -313,9 +314,6 @@ class Binder:
             return context.unsupported("ANY and ALL are not supported", node, "Use IN (...).")
         if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation | exp.Any | exp.All):
             reason, advice = "a subquery is not supported here", "Join its tables in FROM, or compare in WHERE."
-            if self._subqueries is not None and not isinstance(node, exp.Select | exp.SetOperation):
-                reason = "IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND"
-                advice = "Split the query, or join the subquery's tables in FROM."
             return context.unsupported(reason, node, advice)
         if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
             return context.unsupported("a function that returns a different value at each call is not supported", node)

@@ -18,7 +18,7 @@ from dpquery.sql.bind.expressions import Binder, WindowFunctions, conjunct_trees
 from dpquery.sql.bind.grouping_sets import GroupingSets, KeySet, has_sets, key_sets
 from dpquery.sql.bind.joins import equality
 from dpquery.sql.bind.late_joins import check_unread, refusal, with_late
-from dpquery.sql.bind.public_side import check_groups, with_all_keys
+from dpquery.sql.bind.public_side import check_groups, rows_counted, with_all_keys, with_unmatched
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.parse.parse import span_of
@@ -190,15 +190,23 @@ class Grouping:
             aggregates=self._collector.columns,
             spans=tuple(spans[key] for key in keys),
         )
-        side = self._source.public_side
-        if side is not None:
-            check_groups(self._keys, aggregate, self._source, self._context)
-        groups = at_boundary(aggregate, self._select, self._context)
-        if side is not None:
-            groups = with_all_keys(groups, self._keys, side, self._context)
+        groups = self._groups(aggregate)
         if late:
             groups = with_late(groups, self._source, self._keys, self._context)
         return self._subqueries.apply(groups)
+
+    def _groups(self, aggregate: Aggregate) -> Relation:
+        """Returns the groups of an aggregation; over an outer join that keeps public rows, those of all of them."""
+        side = self._source.public_side
+        if side is None:
+            return at_boundary(aggregate, self._select, self._context)
+        check_groups(self._keys, aggregate, self._source, self._context)
+        counted = rows_counted(self._keys, aggregate.aggregates, self._source, self._context)
+        given = {id: self._context.fresh() for id in counted}
+        columns = tuple(replace(a, id=given.get(a.id, a.id)) for a in aggregate.aggregates)
+        groups = at_boundary(replace(aggregate, aggregates=columns), self._select, self._context)
+        groups = with_all_keys(groups, self._keys, side, self._context)
+        return with_unmatched(groups, {new: old for old, new in given.items()}) if given else groups
 
     def _correlate(self, condition: Expression) -> Expression:
         """Returns a condition that reads the query around over a key: its own side of the equality becomes one."""

@@ -175,28 +175,29 @@ def may_be_null(expression: Expression, relation: Relation, present: frozenset[s
     Args:
         present: Columns that are not NULL on any row that counts, such as those of the privacy unit.
     """
-    return range_of(expression, _known(relation, catalog) | dict.fromkeys(present, _PRESENT)).nullable
+    return range_of(expression, known_ranges(relation, catalog) | dict.fromkeys(present, _PRESENT)).nullable
 
 
-def _known(relation: Relation, catalog: Catalog) -> dict[str, Range]:
+def known_ranges(relation: Relation, catalog: Catalog) -> dict[str, Range]:
+    """Returns what declarations say of the values of a relation's columns, as far as they say it."""
     unknown = {column.id: UNKNOWN for column in output(relation)}
     match relation:
         case Scan():
             declared = catalog.tables[relation.table].columns
             return unknown | {column.id: declared[column.name].range for column in relation.columns}
         case Filter() | Sort() | Limit():
-            return _known(relation.source, catalog)
+            return known_ranges(relation.source, catalog)
         case Window():
-            return unknown | _known(relation.source, catalog)
+            return unknown | known_ranges(relation.source, catalog)
         case Project():
-            source = _known(relation.source, catalog)
+            source = known_ranges(relation.source, catalog)
             return {column.id: range_of(column.expression, source) for column in relation.columns}
         case Join(kind="semi" | "anti" | "left"):
-            return unknown | _known(relation.left, catalog)
+            return unknown | known_ranges(relation.left, catalog)
         case Join(kind="inner" | "cross"):
-            return _known(relation.left, catalog) | _known(relation.right, catalog)
+            return known_ranges(relation.left, catalog) | known_ranges(relation.right, catalog)
         case Aggregate():
-            source = _known(relation.source, catalog)
+            source = known_ranges(relation.source, catalog)
             counts = {a.id: _PRESENT for a in relation.aggregates if a.function.counts}
             return unknown | {id: source[id] for id in relation.group_by} | counts
         case Join() | SetOperation() | Values() | Released():

@@ -7,13 +7,14 @@ for aggregates to which unmatched rows add nothing; others are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dpquery.errors import QueryError, Span
 from dpquery.plan import functions
+from dpquery.plan.aggregates.counts import COUNT
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, children, columns_of, rebuild
 from dpquery.plan.logical import (
@@ -28,9 +29,10 @@ from dpquery.plan.logical import (
     SortKey,
     output,
 )
-from dpquery.plan.types import BOOLEAN
+from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.sql.bind.expressions import conjunction
 from dpquery.sql.bind.scope import Context, PublicSide, Scope
+from dpquery.units.joins import unique_sets
 
 _STRICT = frozenset(
     ("eq", "ne", "lt", "le", "gt", "ge", "add", "subtract", "multiply", "divide", "int_divide", "modulo")
@@ -98,8 +100,9 @@ def check_groups(keys: Mapping[Expression, Column], aggregate: Aggregate, scope:
             reason = "this join keeps every row of a public table, so that only columns of that table can be keys"
             raise _refusal(reason, key.span, side.node, context, "Use an inner join to group by private columns.")
     absent = _absent(scope, side)
+    counted = rows_counted(keys, aggregate.aggregates, scope, context)
     for made in aggregate.aggregates:
-        if not _ignores_unmatched(made, absent):
+        if made.id not in counted and not _ignores_unmatched(made, absent):
             name = made.function.name.upper()
             raise _refusal(
                 f"this {name} would also count rows without a matching private row, which the join keeps",
@@ -108,6 +111,32 @@ def check_groups(keys: Mapping[Expression, Column], aggregate: Aggregate, scope:
                 context,
                 "Count or add up a column of the private table, for example COUNT of its key.",
             )
+
+
+def rows_counted(
+    keys: Mapping[Expression, Column], aggregates: Sequence[AggregateColumn], scope: Scope, context: Context
+) -> frozenset[str]:
+    """Returns which aggregates are COUNT(*) of groups of one public row each: without private rows they are 1."""
+    side = scope.public_side
+    assert side is not None
+    named = {key.id for key in keys if isinstance(key, Column)}
+    if not any(unique <= named for unique in unique_sets(side.relation, context.catalog.declarations)):
+        return frozenset()
+    return frozenset(a.id for a in aggregates if a.function is COUNT and a.argument is None and a.filter is None)
+
+
+def with_unmatched(groups: Relation, counted: Mapping[str, str]) -> Relation:
+    """Returns released groups in which one that no private row meets counts the public row that the join keeps.
+
+    Args:
+        counted: The columns that count rows, and the ids of what they give.
+    """
+    one, made = Literal(value=1, type=INT64), []
+    for given in output(groups):
+        read: Expression = Column(id=given.id, type=given.type)
+        read = functions.call("greatest", (read, one)) if given.id in counted else read
+        made.append(Computed(id=counted.get(given.id, given.id), name=given.name, expression=read))
+    return Project(source=groups, columns=tuple(made))
 
 
 def with_all_keys(

@@ -30,7 +30,7 @@ from dpquery.sql.bind.series import series_without_from
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.bind.tables import BindQuery, bind_from
 from dpquery.sql.bind.windows import Windows, distinct_on, first_rows
-from dpquery.sql.names.lists import quantiles
+from dpquery.sql.names.lists import RANKED, quantiles
 from dpquery.sql.parse.parse import span_of
 from dpquery.units.locality import NotUnitLocal
 
@@ -108,13 +108,10 @@ def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[t
                 made = exp.Column(this=name, table=owner)
                 made.parent = node  # its place in the text
                 items.append((column.name, made))
-        elif listed := quantiles(node.this if isinstance(node, exp.Alias) else node):
-            name = node.alias if isinstance(node, exp.Alias) else _default_name(node, context)
-            items += [(f"{name}_{fraction}", one) for fraction, one in listed]
-        elif isinstance(node, exp.Alias):
-            items.append((node.alias, node.this))
         else:
-            items.append((_default_name(node, context), node))
+            tree: exp.Expression = node.this if isinstance(node, exp.Alias) else node
+            named: str = node.alias if isinstance(node, exp.Alias) else _default_name(node, context)
+            items += (quantiles(tree, named) if isinstance(tree, RANKED) else []) or [(named, tree)]
     if not items:
         raise context.unsupported("the query selects nothing", select)
     return items

@@ -118,7 +118,7 @@ class JoinedSubqueries:
 
     def mark(self, node: exp.Expression, binder: Binds) -> Expression | None:
         """Returns the truth of a condition that is IN, EXISTS, ANY or ALL with a subquery; None for any other."""
-        predicate = predicate_of(node) if isinstance(node, exp.Predicate) else None
+        predicate = predicate_of(node)
         if predicate is None:
             return None
         without_order(predicate.query, exists=predicate.is_exists)  # before the tree is looked up, which it changes

@@ -19,6 +19,7 @@ from dpquery.plan.windows import is_positional
 from dpquery.sql.bind.boundary import carried_units, with_unit
 from dpquery.sql.bind.expressions import Binder, Subqueries
 from dpquery.sql.bind.grouping import Grouping
+from dpquery.sql.bind.people_windows import reads_released, with_released
 from dpquery.sql.bind.scope import Context, Scope, Visible, with_names
 from dpquery.sql.bind.window_calls import WindowCall, bind_call
 from dpquery.sql.bind.window_frames import Specifications
@@ -137,14 +138,26 @@ class Windows:
                 replace(c, partition_by=with_unit(c.partition_by, relation, self._context)) for c in self._columns
             ]
         steps: dict[object, list[WindowColumn]] = {}
+        of_people = self._of_people(relation)
         for column in self._columns:
+            if column in of_people:
+                continue
             steps.setdefault((column.partition_by, column.order_by) if is_positional(column) else None, []).append(
                 column
             )
         for columns in steps.values():
             relation = Window(source=relation, columns=tuple(columns))
             self._check(relation)
+        for column in of_people:
+            relation = with_released(relation, column, self._places[column.id], self._context)
         return relation
+
+    def _of_people(self, relation: Relation) -> list[WindowColumn]:
+        """Returns the window functions over rows of different units that read what is released of them."""
+        if not is_private(relation):
+            return []
+        units = cached_locality(relation, self._context.catalog.declarations).units
+        return [c for c in self._columns if not units & set(c.partition_by) and reads_released(c, relation)]
 
     def _project(self, relation: Relation, above: Iterable[Expression]) -> Relation:
         """Returns the columns that are read, the computed keys of windows, and the privacy unit."""

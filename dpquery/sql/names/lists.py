@@ -8,6 +8,8 @@ from sqlglot import exp
 
 _FINEST = 10_000
 """Of so many parts of the rows quantiles are known."""
+RANKED = (exp.WithinGroup, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
+"""Calls that may hold a list of fractions."""
 
 
 def element(node: exp.Bracket) -> exp.Expression | None:
@@ -38,18 +40,19 @@ def _approximate(call: exp.ApproxQuantiles, place: int) -> exp.Expression | None
 
 
 def _number(node: object) -> int | None:
-    is_number = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
-    return int(node.name) if is_number else None
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
+        return None
+    return int(node.name)
 
 
 def _is_plain(node: exp.Expression) -> bool:
     return all(key == "this" or not value for key, value in node.args.items())
 
 
-def quantiles(node: exp.Expression) -> list[tuple[str, exp.Expression]]:
-    """Returns a call of a quantile with a list of fractions as a call for each, with its percentile; else none."""
+def quantiles(node: exp.Expression, name: str) -> list[tuple[str, exp.Expression]]:
+    """Returns a call of a quantile with a list of fractions as a call for each, named by its percentile; else none."""
     call = node.this if isinstance(node, exp.WithinGroup) else node
-    if not isinstance(call, exp.PercentileCont | exp.PercentileDisc | exp.Quantile):
+    if not isinstance(call, RANKED):
         return []
     place = next((key for key, value in call.args.items() if isinstance(value, exp.Array)), None)
     if place is None:
@@ -59,7 +62,7 @@ def quantiles(node: exp.Expression) -> list[tuple[str, exp.Expression]]:
         one = node.copy()
         (one.this if isinstance(one, exp.WithinGroup) else one).set(place, fraction.copy())
         one.parent = node.parent
-        made.append((_percent(fraction), one))
+        made.append((f"{name}_{_percent(fraction)}", one))
     return made
 
 

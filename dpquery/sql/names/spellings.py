@@ -45,7 +45,7 @@ def _rewritten(node: exp.Expression, dialect: str) -> exp.Expression:
             return element(node) or node
         case exp.Window():
             return ratio_to_report(node) or node
-        case exp.Between() | exp.Binary():
+        case exp.Between() | exp.Binary() if any(isinstance(part, exp.Cast) for part in node.iter_expressions()):
             return compared_times(node) or node
         case _:
             return node

@@ -6,8 +6,14 @@ import datetime
 
 from sqlglot import exp
 
-_ORDERS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
-_FLIPPED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
+_FLIPPED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
 
 
 def compared_times(node: exp.Expression) -> exp.Expression | None:
@@ -16,9 +22,9 @@ def compared_times(node: exp.Expression) -> exp.Expression | None:
         low = compared_times(exp.GTE(this=node.this, expression=node.args["low"]))
         high = compared_times(exp.LTE(this=node.this, expression=node.args["high"]))
         return None if low is None or high is None else exp.Paren(this=exp.And(this=low, expression=high))
-    kind = next((kind for kind in _ORDERS if type(node) is kind), None)
-    if kind is None:
+    if not isinstance(node, tuple(_FLIPPED)):
         return None
+    kind: type[exp.Binary] = type(node)
     timed, constant = node.this, node.expression
     if _timed(timed) is None:
         kind, timed, constant = _FLIPPED[kind], constant, timed
@@ -34,19 +40,19 @@ def compared_times(node: exp.Expression) -> exp.Expression | None:
 
 def _timed(node: exp.Expression) -> exp.Expression | None:
     """Returns the moment of which a node is the time of day, or None."""
-    node = node.unnest()
-    is_time = isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.TIME
-    return node.this if is_time and not isinstance(node.this, exp.Literal) else None
+    inner = node.unnest()
+    is_time = isinstance(inner, exp.Cast) and inner.to.this is exp.DataType.Type.TIME
+    return inner.this if is_time and not isinstance(inner.this, exp.Literal) else None
 
 
 def _constant(node: exp.Expression) -> datetime.time | None:
-    node = node.unnest()
-    if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.TIME:
-        node = node.this
-    if not (isinstance(node, exp.Literal) and node.is_string):
+    inner = node.unnest()
+    if isinstance(inner, exp.Cast) and inner.to.this is exp.DataType.Type.TIME:
+        inner = inner.this
+    if not (isinstance(inner, exp.Literal) and inner.is_string):
         return None
     try:
-        time = datetime.time.fromisoformat(node.name.strip())
+        time = datetime.time.fromisoformat(inner.name.strip())
     except ValueError:
         return None
     return time if time.tzinfo is None else None
