@@ -86,7 +86,17 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
     """Returns the columns that rows are grouped by, and the unit's where by declaration they lead to one unit each: the
     groups are the same. Groups of public keys are left alone, and those of a key that may be NULL, which is one group.
     """
-    if not _may_lead(keys, source, context):
+    named = set()
+    for given in output(source):
+        if given.id in keys:
+            named.add(given.name)
+    may_lead = False
+    for table in context.catalog.tables.values():  # their names are compared in no time, and mostly decide
+        for unique in table.unique:
+            may_lead = may_lead or unique <= named
+        if table.ownership is not None and table.ownership.path:
+            may_lead = may_lead or named >= {own for own, _, _ in table.ownership.path[0].on}
+    if not may_lead:
         return keys
     units = cached_locality(source, context.catalog.declarations).units
     if not units or units & set(keys):
@@ -102,24 +112,13 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
     return (*keys, min(units))
 
 
-def _may_lead(keys: tuple[str, ...], source: Relation, context: Context) -> bool:
-    """Whether columns have the names of some table's key; that is found in no time, and mostly decides."""
-    named = {given.name for given in output(source) if given.id in keys}
-    for table in context.catalog.tables.values():
-        path = () if table.ownership is None else table.ownership.path
-        for unique in (*table.unique, *({own for own, _, _ in step.on} for step in path[:1])):
-            if unique <= named:
-                return True
-    return False
-
-
 def _released(aggregate: Aggregate, context: Context) -> Relation:
     """Returns the released table of an aggregation; one of the same groups of the same rows is measured once.
 
     What is asked twice is released once and read twice, under the ids of each place.
     """
     rows, names = canonical(aggregate.source)
-    groups = tuple(names[id] for id in aggregate.group_by)
+    groups = tuple(map(names.__getitem__, aggregate.group_by))
     bare = replace(aggregate, source=rows, group_by=groups, aggregates=(), spans=())
     index = context.measured.get(bare)
     if index is None:

@@ -19,7 +19,7 @@ from dpquery.sql.bind.grouping_sets import GroupingSets, KeySet, has_sets, key_s
 from dpquery.sql.bind.joins import equality
 from dpquery.sql.bind.late_joins import check_unread, refusal, with_late
 from dpquery.sql.bind.public_side import check_groups, rows_counted, with_all_keys, with_unmatched
-from dpquery.sql.bind.scope import Context, Scope
+from dpquery.sql.bind.scope import Context, PublicSide, Scope
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.parse.parse import span_of
 
@@ -190,16 +190,16 @@ class Grouping:
             aggregates=self._collector.columns,
             spans=tuple(spans[key] for key in keys),
         )
-        groups = self._groups(aggregate)
+        if self._source.public_side is None:
+            groups = at_boundary(aggregate, self._select, self._context)
+        else:
+            groups = self._groups_of(aggregate, self._source.public_side)
         if late:
             groups = with_late(groups, self._source, self._keys, self._context)
         return self._subqueries.apply(groups)
 
-    def _groups(self, aggregate: Aggregate) -> Relation:
-        """Returns the groups of an aggregation; over an outer join that keeps public rows, those of all of them."""
-        side = self._source.public_side
-        if side is None:
-            return at_boundary(aggregate, self._select, self._context)
+    def _groups_of(self, aggregate: Aggregate, side: PublicSide) -> Relation:
+        """Returns the groups of an aggregation over an outer join that keeps public rows: those of all of them."""
         check_groups(self._keys, aggregate, self._source, self._context)
         counted = rows_counted(self._keys, aggregate.aggregates, self._source, self._context)
         given = {id: self._context.fresh() for id in counted}

@@ -37,6 +37,13 @@ from dpquery.units.locality import NotUnitLocal
 MAX_COLUMNS = 100
 """Columns of a result."""
 MAX_JOINS = 8
+_NAMES = {
+    exp.CurrentDate: "current_date",
+    exp.Exists: "exists",
+    exp.Substring: "substring",
+    exp.StrPosition: "position",
+}
+"""Names of columns that are computed by what has no brackets, or words in them."""
 
 
 def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
@@ -138,9 +145,14 @@ def _default_name(node: exp.Expression, context: Context) -> str:
             return only.alias if isinstance(only, exp.Alias) else _default_name(only, context)
         case exp.Case():
             return "case"
+        case exp.CurrentDate() | exp.Exists() | exp.Substring() | exp.StrPosition():
+            return _NAMES[type(node)]
         case exp.Func() if not isinstance(node, exp.Connector | exp.Cast):
             span = span_of(node, context.text)
             written = context.text[span.start : span.end].split("(")[0].strip() if span else ""
+            if isinstance(node, exp.Extract) and span is not None:
+                before = context.text[: span.start].lower().rpartition("(")[0].rstrip()
+                written = "date_part" if before.endswith("date_part") else "extract"
             return written.lower() if written.isidentifier() else "?column?"
         case exp.Cast():
             return _default_name(node.this, context)

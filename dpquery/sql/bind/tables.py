@@ -47,8 +47,9 @@ def bind_from(
         scope = _bind_item(start.this, context, reach, bind_query)
     joins = _bind_joins(select, context, reach, bind_query)
     where = select.args.get("where")
-    named = [(item.alias, item.this) for item in select.expressions if isinstance(item, exp.Alias)]
-    named = named if context.dialect in _NAMES_IN_WHERE else []
+    named: list[tuple[str, exp.Expression]] = []
+    if where is not None and context.dialect in _NAMES_IN_WHERE:
+        named = [(item.alias, item.this) for item in select.expressions if isinstance(item, exp.Alias)]
     return join_where(scope, joins, where, subqueries_over, outer, context, named)
 
 

@@ -6,7 +6,7 @@ import datetime
 
 from sqlglot import exp
 
-_FLIPPED: dict[type[exp.Binary], type[exp.Binary]] = {
+_FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
@@ -19,12 +19,12 @@ _FLIPPED: dict[type[exp.Binary], type[exp.Binary]] = {
 def compared_times(node: exp.Expression) -> exp.Expression | None:
     """Returns a comparison of the time of a timestamp with a constant time as one of moments; None for another."""
     if isinstance(node, exp.Between) and _timed(node.this) is not None:
-        low = compared_times(exp.GTE(this=node.this, expression=node.args["low"]))
-        high = compared_times(exp.LTE(this=node.this, expression=node.args["high"]))
+        low = compared_times(exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()))
+        high = compared_times(exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()))
         return None if low is None or high is None else exp.Paren(this=exp.And(this=low, expression=high))
-    if not isinstance(node, tuple(_FLIPPED)):
+    kind = type(node)
+    if kind not in _FLIPPED:
         return None
-    kind: type[exp.Binary] = type(node)
     timed, constant = node.this, node.expression
     if _timed(timed) is None:
         kind, timed, constant = _FLIPPED[kind], constant, timed
