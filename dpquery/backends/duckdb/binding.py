@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 import duckdb
 
@@ -37,12 +36,30 @@ def empty_tables(columns: Mapping[str, Mapping[str, str]]) -> EmptyTables:
     Args:
         columns: For each table, by its name in statements, the engine's types of its stored columns.
     """
-    return _held(tuple((table, tuple(types.items())) for table, types in columns.items()), os.getpid())
+    key = tuple((table, tuple(types.items())) for table, types in columns.items())
+    held = _held[-1]
+    with held.guard:
+        if key not in held.engines:
+            held.engines[key] = EmptyTables(key)
+            while len(held.engines) > MOST_HELD:
+                held.engines.popitem(last=False)
+        held.engines.move_to_end(key)
+        return held.engines[key]
 
 
-@lru_cache(MOST_HELD)
-def _held(columns: Columns, _process: int) -> EmptyTables:  # no engine outlives a fork
-    return EmptyTables(columns)
+class _Held:
+    """The engines of one process."""
+
+    def __init__(self) -> None:
+        self.guard = threading.Lock()
+        self.engines: OrderedDict[Columns, EmptyTables] = OrderedDict()
+
+
+_held = [_Held()]
+"""Last that of this process. Those of its parents are kept: to end an engine after a fork would wait for threads that a
+child does not have."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _held.append(_Held()))
 
 
 class EmptyTables:
