@@ -83,6 +83,10 @@ class QueryError(DPQueryError):
             self.text = text
         return self
 
+    def _render_traceback_(self) -> list[str]:
+        """Returns what notebooks show of this error: where in the query, and not where in the package."""
+        return [f"{type(self).__name__}: {self}"]
+
     def _place(self) -> tuple[int, int] | None:
         if self.text is None or self.span is None:
             return None

@@ -327,7 +327,7 @@ class Binder:
                     how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
                 advice = ADVISED.get(name) or f"{near}The reference of SQL lists the functions."
                 return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
-        return context.unsupported(f"{form_of(node)} is not supported", node)
+        return context.unsupported(f"{form_of(node)} is not supported", node, ADVISED.get(form_of(node), ""))
 
     def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
         if self._aggregates is not None:

@@ -101,7 +101,9 @@ class Marking:
         read = {id: c for id, c in ties.read().items() if id in given} | {id: column(relation, id) for id in units}
         if not read:
             raise self.context.unsupported(
-                "EXISTS without a condition on the rows around it can be used in WHERE alone", predicate.place
+                "EXISTS without a condition on the rows around it can be used in WHERE alone",
+                predicate.place,
+                "Equate one of its columns with one of the query around, or count its rows.",
             )
         rows, names = self._copy(relation)
         inner, inner_names = self._copy(right)

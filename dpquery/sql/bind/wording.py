@@ -40,9 +40,11 @@ _FORMS: dict[type[exp.Expression], str] = {
 ADVISED = {
     "age": "Write EXTRACT(YEAR FROM AGE(a, b)), or of the days EXTRACT(DAY FROM a - b).",
     "datediff": "PostgreSQL has no DATEDIFF: write EXTRACT(DAY FROM b - a), or a::date - b::date.",
+    "a list": "A column holds one value: ask for each by itself, as PERCENTILE_CONT(0.5), or write IN (...).",
+    "an element of a list": "Ask for the value itself, as PERCENTILE_CONT(0.5) or FIRST(x ORDER BY y).",
     "generate_series": "Declare a public table of these values, or list them: FROM (VALUES (1), (2)) AS t (x).",
 }
-"""What to write instead of functions that are not known as they are called."""
+"""What to write instead of functions that are not known as they are called, and of forms that are not."""
 
 _CLAUSES = {
     "locks": "FOR UPDATE",
