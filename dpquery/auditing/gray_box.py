@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from dpquery.auditing.claims import problems_of_claims
 from dpquery.auditing.databases import Database, Hall, for_simulation, visible
-from dpquery.auditing.inputs import Prepared, compare
+from dpquery.auditing.inputs import Groups, Prepared, compare
 from dpquery.auditing.questions import Question, constants
 from dpquery.auditing.report import Line, Section
 from dpquery.auditing.worlds import Maker, World
@@ -31,6 +32,11 @@ METHOD = (
     "engine computes its exact numbers on each of them. Between two such databases these numbers may move by no more "
     "than the plan declares, the noise may lose no more than is charged, and all else that can be seen must be equal."
 )
+
+
+SHAPES = 4
+"""Pairs whose plans and answers are compared as an analyst sees them, each under a part of the queries."""
+Inputs = tuple[Groups, ...]
 
 
 @dataclass(slots=True)
@@ -68,8 +74,12 @@ class GrayBox:
     public: Mapping[str, pa.Table] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
 
-    def run(self, pairs: int, *, first: int = 0, worlds: int = 2) -> Section:
-        """Returns the section, after so many pairs of databases under a query, or a few more, and so many worlds."""
+    def run(self, pairs: int, *, first: int = 0, worlds: int = 2, guests: int = 0) -> Section:
+        """Returns the section, after so many pairs of databases under a query, or a few more, and so many worlds.
+
+        Args:
+            guests: As for `Maker.world`.
+        """
         simulated = for_simulation(self.catalog)
         fixed = Maker(catalog=simulated, random=Random(first), public=self.public)
         hall = Hall(simulated, self.folder)
@@ -81,7 +91,7 @@ class GrayBox:
                 break
             random = Random(number)
             maker = Maker(catalog=simulated, random=random, public=fixed.given, known=constants(plans.values()))
-            self._look(hall, maker.world(), plans, random, compares_shapes=made == 0)
+            self._look(hall, maker.world(guests), plans, random, compares_shapes=made == 0)
             made += 1
         hall.ledger.close()
         return self._section(made)
@@ -116,34 +126,40 @@ class GrayBox:
                 plans[place] = database.prepare(one.question.text, one.question.options)
             except QueryError as error:
                 one.refused = str(error).split("\n", 1)[0]
-        database.backend.close()
+        database.close()
         return plans
 
     def _look(
         self, hall: Hall, world: World, plans: Mapping[int, Prepared], random: Random, *, compares_shapes: bool
     ) -> None:
-        """Compares the databases of one world under all queries."""
-        databases: list[Database] = []
-        try:
-            databases += [hall.open(sources) for _, sources in world.databases]
-            for place, prepared in plans.items():
-                _ask(self.seen[place], world, databases, prepared, random.getrandbits(128))
-                if compares_shapes:
-                    pair = random.choice(world.pairs)
-                    _compare_shapes(self.seen[place], databases[pair.left], databases[pair.right], prepared)
-        finally:
-            for database in databases:
-                database.backend.close()
+        """Compares the databases of one world under all queries, one database after the other being open."""
+        keys = {place: random.getrandbits(128) for place in plans}
+        inputs: dict[int, list[Inputs]] = {place: [] for place in plans}
+        for _, sources in world.databases:
+            with contextlib.closing(hall.open(sources)) as database:
+                for place in list(inputs):
+                    try:
+                        inputs[place].append(database.inputs(plans[place], keys[place]))
+                    except Exception as error:
+                        self.seen[place].tell(f"the engine failed on made-up data ({type(error).__name__})")
+                        del inputs[place]
+        for place, found in inputs.items():
+            _compare_all(self.seen[place], world, found, plans[place], hall.catalog.declarations)
+        if compares_shapes:
+            pairs = random.sample(world.pairs, min(SHAPES, len(world.pairs)))
+            for i, pair in enumerate(pairs):
+                sides = (hall.open(world.databases[end][1]) for end in (pair.left, pair.right))
+                with contextlib.ExitStack() as stack:
+                    left, right = (stack.enter_context(contextlib.closing(side)) for side in sides)
+                    for place in list(plans)[i :: len(pairs)]:
+                        _compare_shapes(self.seen[place], left, right, plans[place])
 
 
-def _ask(one: Seen, world: World, databases: Sequence[Database], prepared: Prepared, key: int) -> None:
+def _compare_all(
+    one: Seen, world: World, inputs: Sequence[Inputs], prepared: Prepared, declared: Declarations
+) -> None:
     """Compares all pairs of a world under one query."""
-    declared, words = databases[0].hall.catalog.declarations, [name for name, _ in world.databases]
-    try:
-        inputs = [database.inputs(prepared, key) for database in databases]
-    except Exception as error:
-        one.tell(f"the engine failed on made-up data ({type(error).__name__})")
-        return
+    words = [name for name, _ in world.databases]
     for problem in problems_of_claims(prepared, inputs):
         one.tell(problem)
     for pair in world.pairs:

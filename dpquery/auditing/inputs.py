@@ -93,7 +93,7 @@ class Prepared:
         """The private aggregates, in order."""
         return tuple(budgeted.aggregate for budgeted in self.budgeted.aggregates)
 
-    @property
+    @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The measures of all aggregates, in the order of the plan's measurements."""
         return tuple(measure for _, measure in self._pairs)
@@ -107,7 +107,7 @@ class Prepared:
         """The noise that the gate adds to each measure."""
         return tuple(law for one in self.budgeted.aggregates for law in calibrated(one, self.neighbours))
 
-    @property
+    @cached_property
     def steps(self) -> tuple[Fraction, ...]:
         """What one step of each measure is in the unit of its sensitivities."""
         return tuple(step_of(*quantiles.asked(aggregate, measure)) for aggregate, measure in self._pairs)
@@ -176,8 +176,8 @@ def weights_of(histogram: Histogram, groups: int) -> list[int | Weights]:
 
 
 def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]) -> list[list[int | Fraction]]:
-    """Returns for each measure its change, in lattice steps as they are declared, in each group that exists on one
-    side at least; elsewhere both are 0.
+    """Returns for each measure its change, in lattice steps as they are declared, in each group where the sides
+    differ; what exists on one side alone is 0 on the other.
 
     Where groups are selected, one in which no unit counts on one side is shown with a chance that delta pays for: there
     the number that decides is compared alone.
@@ -197,7 +197,7 @@ def _beside(
         ids = [measure.id for measure in aggregate.measures]
         deciding = None if aggregate.selection is None else ids.index(aggregate.selection)
         for i, measure in enumerate(aggregate.measures):
-            seen = [(a, b) for a, b in pairs if deciding in (None, i) or (a[deciding] and b[deciding])]
+            seen = [(a, b) for a, b in pairs if a[i] != b[i] and (deciding in (None, i) or (a[deciding] and b[deciding]))]
             yield aggregate, measure, [(a[i], b[i]) for a, b in seen]
 
 
@@ -302,11 +302,13 @@ def compare(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups])
         reached.append(float(realised.l1 / declared.l1) if declared.l1 else 0.0)
         if not realised.within(declared):
             problems.append(f"{made.label} moves by {realised}; declared are {declared}")
-    worst = 0.0
+    worst, by_currency = 0.0, dict[bool, Fraction]()
     for what, most in (("guarantees", prepared.plan.guarantee), ("is charged", prepared.plan.charge)):
         if not (most.epsilon or most.rho):
             continue
-        lost = realised_loss(prepared, left, right, in_epsilon=most.epsilon > 0)
+        if (pure := most.epsilon > 0) not in by_currency:
+            by_currency[pure] = realised_loss(prepared, left, right, in_epsilon=pure)
+        lost = by_currency[pure]
         worst = max(worst, float(lost / (most.epsilon or most.rho)))
         if lost > (most.epsilon or most.rho):
             problems.append(f"all noises together lose {_shown(lost, most)}; the query {what} {most}")

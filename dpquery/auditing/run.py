@@ -34,6 +34,9 @@ MEMORY = "/dev/shm"
 PAIRS, ANSWERS, DRAWN, WORLDS = 2_000, 500, 6, 2
 """By default: pairs of the gray box, noisy answers on either side of a worst pair, answers of the
 built-in dataset, and made-up worlds at least."""
+MANY, GUESTS = 10, 8
+"""For so many times as many pairs, so many made-up people are added to one another in all ways: a database more makes
+four pairs, where it makes one."""
 
 
 def audit(
@@ -90,7 +93,8 @@ def audit(
             else stack.enter_context(contextlib.closing(Ledger.open(ledger)))
         )
         box = GrayBox(declared, _questions(declared, known, queries, from_log), folder, public)
-        done(box.run(pairs, first=first, worlds=WORLDS if pairs >= PAIRS else 1))
+        guests = GUESTS if pairs >= MANY * PAIRS else 0
+        done(box.run(pairs, first=first, worlds=WORLDS if pairs >= PAIRS else 1, guests=guests))
         if answers:
             found = drawn(folder, DRAWN)
             done(replace(found, lines=(*worst_pairs(declared, box.seen, folder, answers), *found.lines)))

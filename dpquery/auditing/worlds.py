@@ -95,8 +95,13 @@ class Maker:
             if column.type.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL) and self.random.random() < 0.1
         }
 
-    def world(self) -> World:
-        """Returns a crowd and neighbours of it."""
+    def world(self, guests: int = 0) -> World:
+        """Returns a crowd and neighbours of it.
+
+        Args:
+            guests: Where units are added and have no blocks, so many of them are added to one another in all ways: of
+                2^guests databases guests x 2^(guests - 1) pairs are neighbours. By default each is added by itself.
+        """
         crowd: Rows = {}
         for _ in range(self.random.choice(CROWDS)):
             _extend(crowd, self.unit(Recipe("mixed", "mixed", "few")))
@@ -104,15 +109,30 @@ class Maker:
             _extend(crowd, self._owned_by_nobody())
         if self.catalog.declarations.blocks is not None:
             return self._in_blocks(crowd)
-        guests = [(recipe.words, self.unit(recipe, first=i)) for i, recipe in enumerate(self._recipes())]
-        databases = [(words, self.sources(crowd, guest)) for words, guest in guests]
-        if self.catalog.neighbours is Neighbours.ADD_REMOVE:
+        recipes = self._recipes()
+        is_added = self.catalog.neighbours is Neighbours.ADD_REMOVE
+        if guests and is_added:
+            return self._in_all_ways(crowd, self.random.sample(recipes, min(guests, len(recipes))))
+        units = [(recipe.words, self.unit(recipe, first=i)) for i, recipe in enumerate(recipes)]
+        databases = [(words, self.sources(crowd, unit)) for words, unit in units]
+        if is_added:
             empty = ("no unit", self.sources(crowd))
             return World(
                 databases=(empty, *databases), pairs=tuple(Pair(left=0, right=i + 1) for i in range(len(databases)))
             )
         found = itertools.combinations(range(len(databases)), 2)
         return World(databases=tuple(databases), pairs=tuple(Pair(left=i, right=j) for i, j in found))
+
+    def _in_all_ways(self, crowd: Rows, recipes: Sequence[Recipe]) -> World:
+        """Returns the databases of all sets of units of these recipes; two are neighbours that differ in one unit."""
+        units = [(recipe.words, self.unit(recipe, first=i)) for i, recipe in enumerate(recipes)]
+        databases, pairs = [], []
+        for chosen in range(2 ** len(units)):
+            inside = [units[i] for i in range(len(units)) if chosen >> i & 1]
+            words = " and ".join(words for words, _ in inside) or "no unit"
+            databases.append((words, self.sources(crowd, *(unit for _, unit in inside))))
+            pairs += [Pair(left=chosen, right=chosen | 1 << i) for i in range(len(units)) if not chosen >> i & 1]
+        return World(databases=tuple(databases), pairs=tuple(pairs))
 
     def _recipes(self) -> list[Recipe]:
         random = self.random
