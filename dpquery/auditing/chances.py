@@ -23,16 +23,16 @@ def clopper_pearson(hits: int, trials: int, failure: float = FAILURE) -> tuple[f
         >>> round(low, 4), round(high, 4)
         (0.3983, 0.6017)
     """
-    low = 0.0 if hits == 0 else _solved(lambda p: _at_least(hits, trials, p), failure)
-    high = 1.0 if hits == trials else 1 - _solved(lambda p: _at_least(trials - hits, trials, p), failure)
+    low = 0.0 if hits == 0 else _solved(_at_least(hits, trials), failure)
+    high = 1.0 if hits == trials else 1 - _solved(_at_least(trials - hits, trials), failure)
     return low, high
 
 
-def _at_least(hits: int, trials: int, chance: float) -> float:
-    """Returns the chance of at least so many hits."""
+def _at_least(hits: int, trials: int) -> Callable[[float], float]:
+    """Returns the chance of at least so many hits, as a function of the chance of one."""
     k = np.arange(hits, trials + 1)
     choose = math.lgamma(trials + 1) - _LGAMMA(k + 1.0) - _LGAMMA(trials - k + 1.0)
-    return float(np.exp(choose + k * math.log(chance) + (trials - k) * math.log1p(-chance)).sum())
+    return lambda chance: float(np.exp(choose + k * math.log(chance) + (trials - k) * math.log1p(-chance)).sum())
 
 
 _LGAMMA = np.vectorize(math.lgamma, otypes=[float])
@@ -47,14 +47,34 @@ def _solved(rising: Callable[[float], float], failure: float) -> float:
     return low
 
 
-def epsilon_of(here: NDArray[np.bool_], there: NDArray[np.bool_], delta: float = 0.0) -> float:
+def is_unlikely(hits: int, trials: int, chance: float, failure: float = FAILURE) -> bool:
+    """Whether something of this chance happens so often, or so rarely, with a chance of at most `failure`.
+
+    Source:
+        Chernoff 1952: P(so many hits, or more) <= exp(-trials KL(hits / trials, chance)), and so below.
+    Example:
+        >>> is_unlikely(560, 1000, 0.5, 1e-3), is_unlikely(540, 1000, 0.5, 1e-3), is_unlikely(1, 9, 0.0)
+        (True, False, True)
+    """
+    if not 0 < chance < 1:
+        return hits != round(trials * chance)
+    part, lost = hits / trials, 0.0
+    for seen, told in ((part, chance), (1 - part, 1 - chance)):
+        lost += seen * math.log(seen / told) if seen else 0.0
+    return trials * lost > math.log(2 / failure)
+
+
+def epsilon_of(
+    here: NDArray[np.bool_], there: NDArray[np.bool_], delta: float = 0.0, failure: float = FAILURE
+) -> float:
     """Returns a lower bound of epsilon from how often an event happened on either of two neighbours: it is above the
-    truth at most twice in 1 / FAILURE."""
-    p, q = clopper_pearson(int(here.sum()), here.size)[0], clopper_pearson(int(there.sum()), there.size)[1]
+    truth with a chance of twice `failure` at most."""
+    p = clopper_pearson(int(here.sum()), here.size, failure)[0]
+    q = clopper_pearson(int(there.sum()), there.size, failure)[1]
     return max(0.0, math.log(max(p - delta, 1e-300) / q))
 
 
-def empirical_epsilon(here: Floats, there: Floats, delta: float = 0.0) -> float:
+def empirical_epsilon(here: Floats, there: Floats, delta: float = 0.0, failure: float = FAILURE) -> float:
     """Returns a lower bound of epsilon from samples of a score on two neighbours. The first halves choose the event, of
     the form `score >= t` or `score <= t`, the second halves bound its chances: no choice makes the bound too large."""
     half = len(here) // 2, len(there) // 2
@@ -65,7 +85,7 @@ def empirical_epsilon(here: Floats, there: Floats, delta: float = 0.0) -> float:
         sign, t, swap = event
         sides = (here[: half[0]], there[: half[1]]) if part == 0 else (here[half[0] :], there[half[1] :])
         first, second = (sign * side >= sign * t for side in (sides[::-1] if swap else sides))
-        return _guess(first, second, delta) if part == 0 else epsilon_of(first, second, delta)
+        return _guess(first, second, delta) if part == 0 else epsilon_of(first, second, delta, failure)
 
     return of(max(events, key=lambda event: of(event, 0)), 1)
 

@@ -155,9 +155,7 @@ class GrayBox:
                         _compare_shapes(self.seen[place], left, right, plans[place])
 
 
-def _compare_all(
-    one: Seen, world: World, inputs: Sequence[Inputs], prepared: Prepared, declared: Declarations
-) -> None:
+def _compare_all(one: Seen, world: World, inputs: Sequence[Inputs], prepared: Prepared, declared: Declarations) -> None:
     """Compares all pairs of a world under one query."""
     words = [name for name, _ in world.databases]
     for problem in problems_of_claims(prepared, inputs):

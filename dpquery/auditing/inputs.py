@@ -197,7 +197,9 @@ def _beside(
         ids = [measure.id for measure in aggregate.measures]
         deciding = None if aggregate.selection is None else ids.index(aggregate.selection)
         for i, measure in enumerate(aggregate.measures):
-            seen = [(a, b) for a, b in pairs if a[i] != b[i] and (deciding in (None, i) or (a[deciding] and b[deciding]))]
+            seen = [
+                (a, b) for a, b in pairs if a[i] != b[i] and (deciding in (None, i) or (a[deciding] and b[deciding]))
+            ]
             yield aggregate, measure, [(a[i], b[i]) for a, b in seen]
 
 

@@ -7,13 +7,18 @@ sensitivity is derived and enforced, do not run through these. Proofs: docs/proo
 from dpquery.mechanisms.accountant import Accountant, Charge
 from dpquery.mechanisms.choosing import exponential, permute_and_flip, report_noisy_max
 from dpquery.mechanisms.noise import Release, gaussian, geometric, laplace
+from dpquery.mechanisms.own_claims import OwnLaw
+from dpquery.mechanisms.own_laws import AuditedLaw, OwnAccountant, own_law, own_ledger, own_noise
 from dpquery.mechanisms.responses import Estimate, debias, randomised_response
 from dpquery.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "Accountant",
+    "AuditedLaw",
     "Charge",
     "Estimate",
+    "OwnAccountant",
+    "OwnLaw",
     "Release",
     "SparseVector",
     "debias",
@@ -21,6 +26,9 @@ __all__ = [
     "gaussian",
     "geometric",
     "laplace",
+    "own_law",
+    "own_ledger",
+    "own_noise",
     "permute_and_flip",
     "randomised_response",
     "report_noisy_max",

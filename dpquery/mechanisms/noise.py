@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,8 @@ class Release:
     Attributes:
         value: In the form of what was given: an int or float, or an array.
         loss: What it satisfies: epsilon, or rho for Gaussian noise.
-        mechanism: `laplace` or `gaussian`.
-        scale: b of Laplace noise, or the standard deviation of Gaussian noise, in the unit of the value.
+        mechanism: `laplace` or `gaussian`, or the name of an own law.
+        scale: b of Laplace noise, or the standard deviation of other noise, in the unit of the value.
         grid: All values that can come out are multiples of it.
     """
 
@@ -40,7 +42,7 @@ class Release:
     mechanism: str
     scale: float
     grid: Fraction
-    _parameter: Fraction
+    _quantile: Callable[[Fraction], int]
     _cells: int
 
     def half_width(self, confidence: Amount = "0.95", *, simultaneous: bool = False) -> float:
@@ -54,7 +56,7 @@ class Release:
         if not 0 < failure < 1:
             raise InvalidLossError("a confidence lies between 0 and 1")
         share = failure / (self._cells if simultaneous else 1)
-        steps = LAWS[Mechanism(self.mechanism)].quantile(self._parameter, share)
+        steps = self._quantile(share)
         return float((steps + (self.grid != 1)) * self.grid)
 
     def interval(self, confidence: Amount = "0.95", *, simultaneous: bool = False) -> tuple[Any, Any]:
@@ -179,6 +181,6 @@ def _released(
         mechanism=mechanism.value,
         scale=scale,
         grid=given.unit,
-        _parameter=parameter,
+        _quantile=partial(law.quantile, parameter),
         _cells=cells,
     )

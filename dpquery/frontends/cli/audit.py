@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,20 +14,22 @@ import typer
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli.answer import say
-from dpquery.frontends.cli.options import LOSS, CatalogFile, LedgerFile, Sources, opt, takes
+from dpquery.frontends.cli.options import LOSS, LedgerFile, Sources, opt, takes
 from dpquery.frontends.opening import find_data, is_url, ledger_beside, open_ledger
 
 if TYPE_CHECKING:
-    from dpquery.auditing.report import Section
+    from dpquery.auditing.report import Report, Section
     from dpquery.catalog import Catalog
 
-PAIRS, ANSWERS = 2_000, 500
+PAIRS, ANSWERS, SAMPLES = 2_000, 500, 200_000
 _QUERIES = "Queries to audit, apart by semicolons; by default some that follow from the catalog."
+_MECHANISM = "Audit a law of noise of one's own, and no catalog."
+_RECORD = "Where the audit of a law is recorded if nothing is found; by default MODULE.NAME.audit.json."
 _LOOK = "Compare declarations with the data; the report is then for the owner."
 
 
 def audit(
-    catalog: CatalogFile,
+    catalog: Annotated[Path | None, typer.Argument(metavar="[CATALOG]", help="The catalog, a YAML file.")] = None,
     queries: Annotated[Path | None, opt("--queries", "FILE", _QUERIES)] = None,
     from_log: Annotated[bool, opt("--from-log", None, "Audit the queries that the ledger was charged for.")] = False,
     source: Sources = None,
@@ -37,11 +41,54 @@ def audit(
     html: Annotated[Path | None, opt("--html", "FILE", "Write the report as one page, to be read by others.")] = None,
     as_json: Annotated[bool, opt("--json", None, "Print JSON.")] = False,
     strict: Annotated[bool, opt("--strict", None, "Exit with 1 for risks of the catalog as well.")] = False,
+    mechanism: Annotated[str | None, opt("--mechanism", "MODULE:NAME", _MECHANISM)] = None,
+    samples: Annotated[int, opt("--samples", "N", "Samples of an own law for each loss.")] = SAMPLES,
+    record: Annotated[Path | None, opt("--record", "FILE", _RECORD)] = None,
 ) -> None:
     """Check that an installation does what its catalog promises. Charges nothing; reads private rows only with --look.
 
+    With --mechanism and no catalog, check a law of noise of one's own, which can be used once nothing is found.
+
     Exit code 0: nothing contradicts the promise. 1: something does. 2: the audit could not be made.
     """
+    if (catalog is None) is (mechanism is None):
+        raise typer.BadParameter("name a CATALOG, or a law of noise with --mechanism")
+    if catalog is None:
+        report = _own_law(mechanism or "", samples, record)
+    else:
+        report = _installation(catalog, queries, from_log, source, ledger, look, pairs, answers, first)
+    typer.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else str(report))
+    if html is not None:
+        report.to_html(html)
+        say(f"[written to {html}]")
+    if not report.is_clean or (strict and report.risks):
+        raise Found
+
+
+def _own_law(name: str, samples: int, record: Path | None) -> Report:
+    """Returns the audit of a law, and records it if nothing was found. Its module may lie in the working directory."""
+    from dpquery.auditing.own_laws import audit_law
+
+    sys.path.insert(0, os.getcwd())
+    report, audit = audit_law(name, samples=samples)
+    place = record or Path(f"{name.replace(':', '.')}.audit.json")
+    if audit is not None:
+        audit.write(place)
+        say(f"[recorded in {place}]")
+    return report
+
+
+def _installation(
+    catalog: Path,
+    queries: Path | None,
+    from_log: bool,
+    source: list[str] | None,
+    ledger: str | None,
+    look: bool,
+    pairs: int,
+    answers: int,
+    first: int,
+) -> Report:
     from dpquery.auditing.run import audit as audited
     from dpquery.catalog import Catalog
 
@@ -59,7 +106,7 @@ def audit(
             if opened is None:
                 raise CatalogError("prepared data are read with their ledger; name it with --ledger")
             found = dict(sources_of(declared, found, opened))  # type: ignore[arg-type]
-        report = audited(
+        return audited(
             declared,
             sources=found,
             ledger=opened,
@@ -71,15 +118,10 @@ def audit(
             first=first,
             tell=_tell,
         )
-    typer.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else str(report))
-    if html is not None:
-        report.to_html(html)
-        say(f"[written to {html}]")
-    if not report.is_clean or (strict and report.risks):
-        raise typer.Exit(FOUND)
 
 
-FOUND = 1
+class Found(SystemExit):
+    """Something contradicts a promise: the exit code is 1, which is no interruption."""
 
 
 def _tell(section: Section) -> None:

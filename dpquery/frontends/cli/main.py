@@ -27,7 +27,7 @@ from dpquery.frontends.cli.answer import (
     show_prospect,
     write_answer,
 )
-from dpquery.frontends.cli.audit import audit, meaning
+from dpquery.frontends.cli.audit import Found, audit, meaning
 from dpquery.frontends.cli.dashboard import plan_dashboard
 from dpquery.frontends.cli.docs import docs
 from dpquery.frontends.cli.help import show_help
@@ -225,6 +225,8 @@ def run(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
         command(list(arguments), prog_name="dpquery")
+    except Found:
+        return 1
     except SystemExit as stop:
         # typer's own 1 says that the user interrupted it, or that the reader of its output stopped
         return INTERRUPTED if stop.code == 1 else stop.code if isinstance(stop.code, int) else 0

@@ -1,0 +1,127 @@
+"""A law of one's own from its source: loaded from the very bytes whose digest an audit names."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import json
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from dpquery.errors import InvalidLossError
+from dpquery.mechanisms.own_claims import CURRENCIES, OwnLaw
+
+METHODS = ("sample", "log_chance", "tail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A law, and what it was made from.
+
+    Attributes:
+        name: MODULE:NAME.
+        digest: SHA-256 over the module's source and the versions of all that it imports.
+        law: The law.
+    """
+
+    name: str
+    digest: str
+    law: OwnLaw
+
+
+def load(name: str) -> Loaded:
+    """Returns the law MODULE:NAME, an object or a class without arguments, from the module's source as it is now.
+
+    The module is one file, which may import the standard library and installed packages: what else it ran on would be
+    in no digest. It runs anew, so an older import of it does not count.
+
+    Raises:
+        InvalidLossError: There is no such law, or it lacks what a law has.
+    """
+    module, _, attribute = name.partition(":")
+    source = _source(module, name)
+    digest = _digest(source, module)
+    made = _run(source, f"own_law_{digest[:16]}", module)
+    law = getattr(made, attribute, None)
+    if law is None:
+        raise InvalidLossError(f"{module} has no {attribute!r}", advice="Write MODULE:NAME.")
+    law = law() if isinstance(law, type) else law
+    missing = [method for method in METHODS if not callable(getattr(law, method, None))]
+    if missing or getattr(law, "currency", None) not in CURRENCIES or not str(getattr(law, "proof", "")).strip():
+        raise InvalidLossError(
+            f"{name} is not a law: it needs sample, log_chance, tail, a proof, and a currency, epsilon or rho"
+        )
+    return Loaded(name=name, digest=digest, law=cast(OwnLaw, law))
+
+
+def _source(module: str, name: str) -> bytes:
+    try:
+        spec = importlib.util.find_spec(module) if module and not module.startswith(".") else None
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise InvalidLossError(f"there is no module {module!r} of Python source", advice=f"Not found for {name!r}.")
+    return Path(spec.origin).read_bytes()
+
+
+def _digest(source: bytes, module: str) -> str:
+    """Returns the digest of source, and of the versions of Python and of the packages that it imports."""
+    versions = {"python": platform.python_version(), "dpquery": metadata.version("dpquery")}
+    for top in sorted(set(_imported(source, module)) - {"dpquery", "__future__"}):
+        versions |= _version_of(top, module)
+    return hashlib.sha256(json.dumps(versions, sort_keys=True).encode() + b"\0" + source).hexdigest()
+
+
+def _version_of(top: str, module: str) -> dict[str, str]:
+    """Returns the versions of what an import names: installed packages; nothing for the standard library."""
+    spec = None if top == "." else importlib.util.find_spec(top)
+    origin = "" if spec is None else spec.origin or ""
+    if top in sys.stdlib_module_names:
+        if origin in ("built-in", "frozen") or Path(origin).is_relative_to(sysconfig.get_path("stdlib")):
+            return {}
+    elif origin and any(_holds(each, origin) for each in _distributions().get(top, [])):
+        return {each: metadata.version(each) for each in _distributions()[top]}
+    raise InvalidLossError(
+        f"{module} imports {top}, which is not an installed package, so that no audit would cover it",
+        advice="Write the law in one file.",
+    )
+
+
+def _holds(distribution: str, origin: str) -> bool:
+    return Path(origin).is_relative_to(str(metadata.distribution(distribution).locate_file("")))
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+def _imported(source: bytes, module: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        raise InvalidLossError(f"{module} is not Python source") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." if node.level else (node.module or "").partition(".")[0]
+
+
+def _run(source: bytes, name: str, module: str) -> ModuleType:
+    made = ModuleType(name)
+    sys.modules[name] = made  # dataclasses look for it
+    try:
+        exec(compile(source, module, "exec"), made.__dict__)
+    except Exception as error:
+        raise InvalidLossError(f"{module} cannot be run ({type(error).__name__}: {error})") from error
+    return made
