@@ -98,7 +98,7 @@ def claimed(law: OwnLaw, steps: int, loss: Fraction) -> Claimed:
 
     Raises:
         NotOffered: The law is not made for it.
-        InvalidLossError: It is too wide to be looked at, or claims what is no chance.
+        InvalidLossError: It is too wide to be looked at, or a claim is not a chance.
     """
     try:
         law.tail(steps, loss, 1)

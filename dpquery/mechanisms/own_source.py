@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from importlib.abc import SourceLoader
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -117,11 +118,28 @@ def _imported(source: bytes, module: str) -> Iterator[str]:
             yield "." if node.level else (node.module or "").partition(".")[0]
 
 
+class _Bytes(SourceLoader):
+    """Imports a module from bytes, past compiled files that may be of other ones."""
+
+    def __init__(self, place: str, source: bytes) -> None:
+        self._place, self._source = place, source
+
+    def get_filename(self, fullname: str) -> str:
+        return self._place
+
+    def get_data(self, path: str | bytes) -> bytes:
+        if path != self._place:
+            raise OSError("no compiled file is read")
+        return self._source
+
+
 def _run(source: bytes, name: str, module: str) -> ModuleType:
-    made = ModuleType(name)
+    spec = importlib.util.spec_from_loader(name, _Bytes(f"<{module}>", source))
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
     sys.modules[name] = made  # dataclasses look for it
     try:
-        exec(compile(source, module, "exec"), made.__dict__)
+        spec.loader.exec_module(made)
     except Exception as error:
         raise InvalidLossError(f"{module} cannot be run ({type(error).__name__}: {error})") from error
     return made

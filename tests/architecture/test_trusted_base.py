@@ -53,8 +53,9 @@ DIALECTS = {"frontends/dbapi/sqlalchemy_dialect.py": {"sqlalchemy"}}
 """A way in, for those who ask: it opens no database."""
 NONCES_AND_KEYS = ("frontends/admin/", "frontends/page/", "frontends/postgres/")
 """Servers need what nobody guesses: nonces, salts, cancel keys. No noise is drawn there."""
-OWN_PROCESSES = {"backends/duckdb/system_tables.py"}
-"""Start a process of this package: that of the emulated catalogs, which holds no data."""
+OWN_PROCESSES = {"backends/duckdb/system_tables.py", "auditing/own_laws.py"}
+"""Start a process of this package: that of the emulated catalogs, which holds no data, and one in which the noise of an
+audited law may not be that of another."""
 PUBLIC_DATA_ONLY = {"frontends/cli/demo.py", "auditing/reuse_drills.py"}
 """They compute exact answers beside the noisy ones: over a public study and made-up people, in their own engines."""
 MADE_UP_DATA = ("auditing/",)

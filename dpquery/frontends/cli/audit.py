@@ -121,7 +121,7 @@ def _installation(
 
 
 class Found(SystemExit):
-    """Something contradicts a promise: the exit code is 1, which is no interruption."""
+    """Something contradicts a promise: the exit code is 1, not that of an interruption."""
 
 
 def _tell(section: Section) -> None:
