@@ -94,6 +94,9 @@ STATEMENTS = [
     "SELECT pg_catalog.to_char(TIMESTAMP '2024-02-03 04:05:06', 'YYYY-MM-DD HH24:MI:SS') AS t",
     "SELECT 'x' AS name, pg_catalog.row_to_json(t)::text AS data FROM (SELECT 1 AS \"In use\", NULL AS c) t",
     "SELECT lower(word) AS word FROM (SELECT regexp_split_to_table('a B', '\\W+') AS word) w ORDER BY 1",
+    # R.
+    "SELECT schemaname, tablename, hasindexes FROM pg_tables WHERE schemaname = ANY(current_schemas(false)) ORDER BY 2",
+    "SELECT COUNT(*) > 50 AS many FROM pg_views WHERE schemaname = 'pg_catalog'",
     # Expressions alone.
     "SELECT 1 AS one, 'x' AS x, 1.5 AS d, true AS t, NULL AS n, 2 + 2 AS s",
     "SELECT current_setting('standard_conforming_strings'), current_setting('nothing.here', true)",

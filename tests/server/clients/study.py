@@ -57,7 +57,12 @@ class Study:
 
 def fresh(select: str = "sex, COUNT(*) AS n", rest: str = "GROUP BY sex ORDER BY sex") -> str:
     """Returns a query over patients that was not asked before; a second time, its answer is stored."""
-    return f"SELECT {select} FROM patients WHERE weight > {30 + next(_ages) / 1000} {rest}"
+    return f"SELECT {select} FROM patients WHERE weight > {unused_weight()} {rest}"
+
+
+def unused_weight() -> float:
+    """Returns a lower bound on weights that no query had before."""
+    return 30 + next(_ages) / 1000
 
 
 @contextlib.contextmanager

@@ -21,6 +21,10 @@ INSERT INTO pgc.pg_class BY NAME SELECT r.oid, r.name AS relname, n.oid AS relna
         true AS relispopulated, 'd' AS relreplident,
         CASE WHEN r.schema = 'public' THEN ['=r/dpquery'] END AS relacl -- everybody may ask about it, and nothing more
     FROM aid.relations AS r JOIN pgc.pg_namespace AS n ON n.nspname = r.schema ORDER BY r.rowid;
+INSERT INTO pgc.pg_tables BY NAME SELECT schema AS schemaname, name AS tablename, 'dpquery' AS tableowner
+    FROM aid.relations WHERE kind = 'r' ORDER BY rowid;
+INSERT INTO pgc.pg_views BY NAME SELECT schema AS schemaname, name AS viewname, 'dpquery' AS viewowner
+    FROM aid.relations WHERE kind = 'v' ORDER BY rowid;
 INSERT INTO pgc.pg_attribute BY NAME SELECT c.relation AS attrelid, c.number AS attnum, c.name AS attname,
         c.type AS atttypid, c.typmod AS atttypmod, coalesce(t.typlen, -1) AS attlen, NOT c.is_nullable AS attnotnull,
         CASE WHEN c.type = 25 THEN 100 ELSE 0 END AS attcollation, true AS attislocal, 'd' AS attalign,
