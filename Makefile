@@ -4,9 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
-CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium
+CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium \
+	nodejs npm libdbd-pg-perl php-cli php-pgsql ruby-pg r-cran-rpostgresql libkrb5-dev gcc libc6-dev
 JAVA := default-jre-headless
-DRIVERS := pyodbc
+DRIVERS := pyodbc pexpect
 QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
 
 .PHONY: demo test tests test-clients test-spark check lint coverage slow mutants versions wheel bench docs site clean

@@ -1,5 +1,5 @@
-"""One short program for each client: it lists the tables, counts with a parameter, reads the ends of the interval, and is
-refused; what it saw goes to its output as one line of JSON."""
+"""One short program for each client: it lists the tables, counts with a parameter, reads the ends of the interval,
+and is refused; what it saw goes to its output as one line of JSON."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Program:
         run: What runs its text; the path of the text is appended.
         suffix: Of that path.
         mark: How a parameter is written.
-        text: The program. @TABLES@, @COUNT@, @REFUSED@ and @INTERVALS@ are statements; the environment has HOST, PORT, USER_,
-            PASSWORD, DATABASE and URL.
+        text: The program. @TABLES@, @COUNT@, @REFUSED@ and @INTERVALS@ are statements; the environment has HOST, PORT,
+            USER_, PASSWORD, DATABASE and URL.
         pip, npm: Packages that it needs, beside those of the distribution.
     """
 

@@ -1,4 +1,4 @@
-"""Every client of the table connects, lists tables, counts with a parameter, reads intervals, and is refused with words."""
+"""Each client of the table connects, lists tables, counts with a parameter, reads intervals, and is refused."""
 
 from __future__ import annotations
 
