@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpquery.accounting.conversions import zcdp_to_approximate
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of, told
 from dpquery.frontends.meaning import Account as Promised
@@ -22,7 +23,10 @@ SHOWN_ENTRIES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One part of one account, as the page draws it; `filled` lies between 0 and 100."""
+    """One part of one account, as the page draws it; `filled` lies between 0 and 100.
+
+    `spent_epsilon` and `limit_epsilon` say what rho means as an epsilon, at the account's delta; they are "" elsewhere.
+    """
 
     part: str
     spent: str
@@ -30,6 +34,8 @@ class Bar:
     left: str
     used: str
     filled: float
+    spent_epsilon: str = ""
+    limit_epsilon: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,11 @@ class Overview:
     data_version: str
     accounts: list[tuple[str, list[Bar]]]
     entries: list[tuple[Entry, str]]
+
+    @property
+    def has_rho(self) -> bool:
+        """Whether an account is counted in rho, with an epsilon beside."""
+        return any(bar.limit_epsilon for _, bars in self.accounts for bar in bars)
 
 
 class Watch:
@@ -115,6 +126,7 @@ def _bars(account: Account) -> Iterator[Bar]:
         most, used, rest = (getattr(loss, part) for loss in (limit, spent, left))
         if most:
             share = Fraction(used, most)
+            as_epsilon = [_epsilon(rho, limit.delta) for rho in (used, most)] if part == "rho" else ["", ""]
             yield Bar(
                 part=part,
                 spent=show_amount(used),
@@ -122,4 +134,11 @@ def _bars(account: Account) -> Iterator[Bar]:
                 left=show_amount(rest),
                 used=percent(share),
                 filled=min(100.0, float(share * 100)),
+                spent_epsilon=as_epsilon[0],
+                limit_epsilon=as_epsilon[1],
             )
+
+
+def _epsilon(rho: Fraction, delta: Fraction) -> str:
+    """Returns the epsilon that follows from rho at a delta, to three digits; "" without a delta."""
+    return f"{float(zcdp_to_approximate(rho, delta)):.3g}" if delta and rho else ""

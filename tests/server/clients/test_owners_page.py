@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import re
 import socket
@@ -19,6 +20,10 @@ pytestmark = pytest.mark.clients
 TOKEN = "a-token-of-the-owner-alone"
 PICTURE = "DPQUERY_OWNERS_PAGE"
 """Names a file for the screenshot, to keep it: `docs/images/owners-page.png`."""
+NARROW = """<!doctype html><iframe width=420 height=3000 style="border: 0" srcdoc="@PAGE@"></iframe><output></output>
+<script>onload = () => { const page = document.querySelector("iframe").contentDocument;
+document.querySelector("output").textContent = page.scrollingElement.scrollWidth; };</script>"""
+"""The page in a window of 420 pixels, and how wide it became."""
 
 
 def chromium(folder: Path, *options: str) -> str:
@@ -49,10 +54,15 @@ def test_the_page_opens_with_its_token_and_shows_budgets_and_queries(tmp_path: P
         address = f"http://127.0.0.1:{port}/"
         dom = chromium(tmp_path, "--dump-dom", f"{address}?token={TOKEN}")
         chromium(tmp_path, f"--screenshot={picture}", f"{address}?token={TOKEN}")
+        narrow = tmp_path / "narrow.html"
+        narrow.write_text(NARROW.replace("@PAGE@", html.escape(dom)), encoding="utf-8")
+        measured = chromium(tmp_path / "narrow", "--dump-dom", f"file://{narrow}")
         closed = chromium(tmp_path / "other", "--dump-dom", address)
     assert "<title>nafld" in dom and re.search(r"The ledger is unbroken: \d+ entr", dom)
     assert "reader" in re.sub(r"<[^>]*>", " ", dom)
     assert len(re.findall(r"<rect class=\"filled", dom)) >= 2
     assert "GROUP BY test" in dom and "rows of a single patient are not shown" in dom
     assert "reader" not in closed and "GROUP BY" not in closed
+    assert "<output>420</output>" in measured, "nothing is wider than the window but what scrolls by itself"
+    assert re.search(r'class="quiet">epsilon [\d.]+<', dom)
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
