@@ -17,7 +17,7 @@ from tests.server.serving import PASSWORD
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.clients
-PGADMIN = Path(__file__).with_name("pgadmin.py")
+PGADMIN = Path(__file__).with_name("pgadmin_pages.py")
 
 
 def test_pgcli_completes_and_answers(study: Study, tmp_path: Path) -> None:
