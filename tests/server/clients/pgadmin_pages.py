@@ -1,11 +1,13 @@
-# mypy: ignore-errors
 """pgAdmin 4 without a browser: opens the server, its trees and the query tool, as its pages ask for them.
 
 Runs in an environment of pgAdmin's own. Prints one line of JSON: how many different statements were sent, which of them
 failed, and what the query tool showed.
 """
 
+from __future__ import annotations
+
 import builtins
+import importlib
 import importlib.util
 import json
 import os
@@ -13,9 +15,11 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
-ROOT = str(Path(importlib.util.find_spec("pgadmin4").submodule_search_locations[0]))
-DATA = Path(os.environ["PGADMIN_DATA"])
+PACKAGE: Any = importlib.util.find_spec("pgadmin4")
+ROOT = str(Path(PACKAGE.submodule_search_locations[0])) if PACKAGE else ""
+DATA = Path(os.environ.get("PGADMIN_DATA", "."))
 COUNT = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
 PLACES = ("obj", "sql", "stats", "dependency", "dependent")
 IN_DATABASE = "cast event_trigger extension foreign_data_wrapper language publication subscription catalog schema"
@@ -37,23 +41,22 @@ def configure() -> None:
     (DATA / "config_local.py").write_text("\n".join([*lines, "UPGRADE_CHECK_ENABLED = False", ""]))
     sys.path[:0] = [ROOT, str(DATA)]
     os.chdir(ROOT)
-    builtins.SERVER_MODE = False
+    setattr(builtins, "SERVER_MODE", False)  # noqa: B010
 
 
-def watched() -> list:
+def watched() -> list[tuple[str, str | None]]:
     """Returns a list to which each statement is added, with its error or None."""
-    import psycopg
+    psycopg: Any = importlib.import_module("psycopg")
+    sent: list[tuple[str, str | None]] = []
 
-    sent = []
-
-    def text_of(query, cursor):
+    def text_of(query: Any, cursor: Any) -> str:
         if isinstance(query, bytes):
             return query.decode()
-        return query if isinstance(query, str) else query.as_string(cursor)
+        return query if isinstance(query, str) else str(query.as_string(cursor))
 
     plain, waiting = psycopg.Cursor.execute, psycopg.AsyncCursor.execute
 
-    def execute(self, query, params=None, **options):
+    def execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
         try:
             made = plain(self, query, params, **options)
         except psycopg.Error as error:
@@ -62,7 +65,7 @@ def watched() -> list:
         sent.append((text_of(query, self), None))
         return made
 
-    async def execute_later(self, query, params=None, **options):
+    async def execute_later(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
         try:
             made = await waiting(self, query, params, **options)
         except psycopg.Error as error:
@@ -79,28 +82,25 @@ class Pages:
     """pgAdmin's pages, asked for as its scripts do."""
 
     def __init__(self) -> None:
-        import config  # before anything of pgAdmin's, which reads it
-
+        config: Any = importlib.import_module("config")  # before anything of pgAdmin's, which reads it
         assert str(DATA) == config.DATA_DIR
-        from pgadmin import create_app
-
-        app = create_app()
+        app = importlib.import_module("pgadmin").create_app()
         app.PGADMIN_INT_KEY, app.PGADMIN_RUNTIME = "", False
         app.config["WTF_CSRF_ENABLED"] = False
         app.run_before_app_start()
         self.client = app.test_client()
         self.client.get("/", follow_redirects=True)
 
-    def get(self, place: str):
+    def get(self, place: str) -> Any:
         try:
             return self.client.get(place).get_json(silent=True)
         except (TypeError, UnboundLocalError):  # pgAdmin's own, where a table has no constraints
             return None
 
-    def post(self, place: str, **data):
+    def post(self, place: str, **data: Any) -> Any:
         return self.client.post(place, data=json.dumps(data), content_type="application/json").get_json(silent=True)
 
-    def nodes(self, kind: str, place: str) -> dict:
+    def nodes(self, kind: str, place: str) -> dict[str, int]:
         listed = self.get(f"/browser/{kind}/nodes/{place}/")
         self.get(f"/browser/{kind}/obj/{place}/")
         found = listed.get("data") if isinstance(listed, dict) else None
@@ -117,11 +117,11 @@ def browse(pages: Pages, server: str, database: str) -> None:
         for found in pages.nodes(kind, server).values():
             pages.look_at(kind, f"{server}/{found}")
     pages.look_at("database", database)
-    found = {kind: pages.nodes(kind, database) for kind in IN_DATABASE.split()}
+    trees = {kind: pages.nodes(kind, database) for kind in IN_DATABASE.split()}
     for kind in ("catalog", "schema"):
-        for place in found[kind].values():
+        for place in trees[kind].values():
             pages.look_at(kind, f"{database}/{place}")
-    schema = f"{database}/{found['schema']['public']}"
+    schema = f"{database}/{trees['schema']['public']}"
     in_schema = {kind: pages.nodes(kind, schema) for kind in IN_SCHEMA.split()}
     table = f"{schema}/{in_schema['table']['patients']}"
     pages.look_at("table", table, *PLACES, "select_sql", "insert_sql")
@@ -130,7 +130,7 @@ def browse(pages: Pages, server: str, database: str) -> None:
             pages.look_at(kind, f"{table}/{column}")
 
 
-def ask(pages: Pages, server: int, database: int, text: str, **explain):
+def ask(pages: Pages, server: int, database: int, text: str, **explain: Any) -> Any:
     """Returns what the query tool shows for a statement."""
     number = uuid.uuid4().int % 10_000_000
     person = {"user": os.environ["USER_"], "role": None, "password": os.environ["PASSWORD"]}
@@ -149,7 +149,11 @@ def ask(pages: Pages, server: int, database: int, text: str, **explain):
 def main() -> None:
     configure()
     sent, pages = watched(), Pages()
-    options = {"host": os.environ["HOST"], "port": int(os.environ["PORT"]), "username": os.environ["USER_"]}
+    options: dict[str, Any] = {
+        "host": os.environ["HOST"],
+        "port": int(os.environ["PORT"]),
+        "username": os.environ["USER_"],
+    }
     options |= {"db": os.environ["DATABASE"], "password": os.environ["PASSWORD"], "save_password": 0, "role": None}
     options |= {"connect_now": True, "kerberos_conn": False, "shared": False, "name": "dp", "comment": ""}
     made = pages.post("/browser/server/obj/1/", **options, connection_params={"sslmode": "prefer"})
