@@ -353,7 +353,7 @@ class Mixed:
             f"SELECT COUNT(*) FROM {VALUES} LEFT JOIN {a} a ON v.code = a.t",
             f"SELECT COUNT(*) FROM {a} a FULL JOIN {VALUES} ON v.code = a.t",
             f"SELECT AVG(CLAMP(w, 0, 9)) FROM (SELECT id, RANK() OVER (PARTITION BY t ORDER BY y) AS w FROM {a} a) c",
-            f"SELECT SUM(CLAMP(w, 0, 9)) FROM (SELECT id, COUNT(*) OVER () AS w FROM {a} a) c",
+            f"SELECT SUM(CLAMP(w, 0, 9)) FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY y) AS w FROM {a} a) c",
             f"SELECT SUM(CLAMP(w, 0, 9)) FROM (SELECT id, LAG(y) OVER (ORDER BY id) AS w FROM {a} a) c",
             f"SELECT COUNT(*) FROM (SELECT DISTINCT ON (t) id, t, y FROM {a} a ORDER BY t, y) c",
             f"SELECT COUNT(*) FROM (SELECT DISTINCT t FROM {a} a) c JOIN {b} b ON c.t = b.t",
