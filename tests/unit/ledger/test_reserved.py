@@ -35,7 +35,7 @@ LOSSES = st.builds(
     PrivacyLoss,
     epsilon=st.fractions(0, 1, max_denominator=50),
     delta=st.fractions(0, Fraction(1, 1000), max_denominator=10**5),
-    rho=st.just(Fraction(0)),
+    rho=st.fractions(0, 1, max_denominator=50),
 )
 
 
@@ -53,7 +53,7 @@ def test_parts_add_up_to_the_recorded_charge_at_most_in_each_currency(
             assert reserved.charge(analyst="alice", loss=part, query="") == 7
         except InsufficientBudgetError as error:
             assert error.remaining == reserved.left == left
-            assert part.epsilon > left.epsilon or part.delta > left.delta
+            assert part.epsilon > left.epsilon or part.delta > left.delta or part.rho > left.rho
         else:
             used = used + part
         assert used + reserved.left == whole
