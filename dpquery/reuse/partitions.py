@@ -16,16 +16,16 @@ from dpquery.reuse.block_sums import Floats
 
 Labels = NDArray[np.int64]
 """Of each place the group that it is in."""
-MOST_WAYS = 60
+MOST_WAYS = 80
 ROUNDS = 4
 """Steps towards the best parts after each further way; at the end ten times as many."""
 ENOUGH = 1.02
 """Further ways are not looked for where none can lead down by more than this factor."""
-SLOW = 1.005
+SLOW = 1.003
 """Nor where the last four led down by less than this one together."""
 LEAST = 1e-3
 """Ways of a smaller part of an equal one are left out."""
-JOINS_FROM = 4
+JOINS_FROM = 20
 """From so many ways on two of three may join places that are not beside each other."""
 BRANCHES = (*range(2, 17), 18, 20, 22, 25, 28, 32, 40, 50, 64)
 

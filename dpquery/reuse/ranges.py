@@ -94,7 +94,7 @@ def _chosen(made: Ranges, family: Family, whole: frozenset[str], declared: Decla
         [np.full(len(rows), math.sqrt(w / len(rows))) for w, rows in zip(weights, each, strict=True)]
     )
     power = 1 if family.sums[0].noise.loss.rho else 2
-    most = max(LEAST_WAYS, 6 * len(family.sums) // 5)  # not many more are read than were asked
+    most = max(LEAST_WAYS, 7 * len(family.sums) // 5)  # not many more are read than were asked
     ways = [(labels[numbers], share) for labels, share in best_ways(roots[:, None] * distinct, power, most)]
     shares = exact_shares(np.array([share for _, share in ways]))
     added, groupings = list[BudgetedAggregate](), list[Grouping]()
