@@ -50,7 +50,7 @@ def optimum(workload: Workload) -> float:
 
 
 def divided(columns: str, queries: Sequence[str], offer: str) -> tuple[Split, Ledger, float]:
-    """Returns what queries are measured as over a table with these columns, and the seconds of processor of planning."""
+    """Returns what queries are measured as over a table with these columns, and the processor seconds of planning."""
     budget = "{epsilon: 100}" if offer == "epsilon" else "{rho: 10, delta: 1e-6}"
     catalog = dp.Catalog.from_yaml(
         f"version: 2\ndataset: visits\nprivacy_unit: row\nbudget: {budget}\ntables:\n  visits:\n    columns:{columns}\n"
@@ -69,7 +69,7 @@ def divided(columns: str, queries: Sequence[str], offer: str) -> tuple[Split, Le
 
 
 def planned(sizes: Sequence[int], queries: Sequence[str]) -> tuple[Workload, float]:
-    """Returns the workload that queries are planned as, and the seconds of processor of planning."""
+    """Returns the workload that queries are planned as, and the processor seconds of planning."""
     columns = "".join(
         f"\n      {name}: {{type: int64, keys: {[*range(n)]}}}" for name, n in zip(NAMES, sizes, strict=False)
     )
