@@ -124,7 +124,8 @@ def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: in
     a unit in the order of turns and `place` that of a pair in the order of pairs, of which `matching` makes the rest.
 
     Pairs of units that have at most `most` of them are counted in any case: their turns are the first. The list of any
-    other unit is cut before others' pairs are looked at, so that it has a bounded part in what is handed over.
+    other unit is cut before others' pairs are looked at, so that it has a bounded part in what is handed over. Of one
+    with more pairs than are looked at, those alone are put in order that may be among its first by hash (`last`).
 
     Args:
         rows, keys, passing: As for `units_in_some`.
@@ -137,13 +138,19 @@ def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: in
     turn = f"row_number() OVER (ORDER BY COUNT(*), {hashed('unit')}, unit) AS turn"
     place = f"row_number() OVER (ORDER BY {', '.join([hashed(*pair), *pair])}) AS place"
     columns = ", ".join(pair)
-    nth = f"row_number() OVER (PARTITION BY pairs.unit ORDER BY {', '.join([hashed(*pair), *pair])})"
-    own = f"SELECT turn, {columns} FROM pairs JOIN many ON {_SAME_UNIT} QUALIFY {nth} <= {LOOKED_AT * most}"
+    looked, hash = LOOKED_AT * most, hashed(*pair)
+    nth = f"row_number() OVER (PARTITION BY turn ORDER BY {', '.join([hash, *pair])})"
+    near = f"FROM pairs JOIN turns ON {same('turns', 'pairs', ['unit'])} WHERE last IS NULL OR {hash} <= last"
+    own = f"SELECT turn, {columns} {near} QUALIFY {nth} <= {looked}"
+    far = f"SELECT unit FROM many WHERE held > {looked} OR unit IS NULL"
+    cut = f"FROM ({far}) AS many LEFT JOIN pairs ON {_SAME_UNIT} GROUP BY many.unit"
     absent = f"SELECT {', '.join(['NULL'] * len(pair))}"
-    heavy = f"SELECT unit, {turn} FROM pairs GROUP BY unit HAVING COUNT(*) > {most}"
+    heavy = f"SELECT unit, {turn}, COUNT(*) AS held FROM pairs GROUP BY unit HAVING COUNT(*) > {most}"
     ctes = [
         f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})",
-        f"many AS MATERIALIZED ({heavy} UNION ALL SELECT NULL, NULL)",
+        f"many AS MATERIALIZED ({heavy} UNION ALL SELECT NULL, NULL, NULL)",
+        f"cut AS MATERIALIZED (SELECT many.unit, list_sort(LIST({hash}))[{looked}] AS last {cut})",
+        f"turns AS MATERIALIZED (SELECT many.*, last FROM many LEFT JOIN cut ON {same('cut', 'many', ['unit'])})",
         f"sure AS MATERIALIZED (SELECT DISTINCT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit)",
         f"listed AS MATERIALIZED ({own} UNION ALL {absent}, NULL)",
         f"free AS MATERIALIZED (SELECT * FROM listed ANTI JOIN (FROM sure UNION ALL {absent}) AS sure "
