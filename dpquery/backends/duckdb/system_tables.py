@@ -40,7 +40,7 @@ class StatementLimits:
     """What one statement may take and give.
 
     Attributes:
-        seconds: How long it runs.
+        seconds: How long it computes; where other processes come first, it may take six times as long.
         most_memory: Bytes that it takes, beyond the tables.
         most_rows, most_bytes: Of its result.
         most_items: Of all lists in its result.
