@@ -19,6 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import dpquery
+from dpquery.auditing import own_laws
 from dpquery.backends.duckdb import engine, statements, system_tables
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
@@ -380,10 +381,14 @@ STARTED = {
     (
         "backends/duckdb/system_tables.py",
         "subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)",
-    )
+    ),
+    (
+        "auditing/own_laws.py",
+        "subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)",
+    ),
 }
-"""The process with the system tables, which statements of clients must not share with the ledger and private rows.
-`test_the_process_of_the_system_tables_runs_a_fixed_text` says what it runs."""
+"""The process with the system tables, which statements of clients must not share with the ledger and private rows, and
+one that draws from a law that is audited. The two tests of fixed texts say what they run."""
 
 
 def test_nothing_evaluates_texts() -> None:
@@ -415,6 +420,16 @@ def test_the_process_of_the_system_tables_runs_a_fixed_text() -> None:
     assert ast.unparse(given) == "[json.dumps(sys.path), str(theirs.fileno()), json.dumps(_ENVIRONMENT)]"
     assert isinstance(start, ast.Constant)
     assert isinstance(assigned["_ENVIRONMENT"][0], ast.Dict) and ast.literal_eval(assigned["_ENVIRONMENT"][0])
+
+
+def test_the_process_that_draws_from_an_audited_law_runs_a_fixed_text() -> None:
+    """BAK-07: what it is given are the places of modules, the law that its auditor named, and numbers."""
+    tree = ast.parse(Path(own_laws.__file__).read_text())
+    assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
+    assert ast.unparse(assigned["command"]) == "[sys.executable, '-c', _CHILD, *given]"
+    given = "[json.dumps(sys.path), loaded.name, str(one.steps), str(one.loss), str(COMPARED)]"
+    assert ast.unparse(assigned["given"]) == given
+    assert isinstance(assigned["_CHILD"], ast.Constant)
 
 
 def test_a_query_reads_one_snapshot(tmp_path: Path) -> None:
