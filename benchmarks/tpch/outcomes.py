@@ -32,7 +32,7 @@ ANSWERED, FREE, SPARSE, REFUSED = Kind.ANSWERED, Kind.FREE, Kind.SPARSE, Kind.RE
 OUTCOMES = {
     "q01": Outcome(ANSWERED, "moments of four columns, shared by sums, averages and the count"),
     "q02": Outcome(FREE, "parts, suppliers and nations; a correlated minimum"),
-    "q03": Outcome(REFUSED, "its groups are single orders, each of one customer", "belongs to a single"),
+    "q03": Outcome(REFUSED, "its rows are single orders, each of one customer", "different privacy units"),
     "q04": Outcome(ANSWERED, "EXISTS along the ownership of line items"),
     "q05": Outcome(ANSWERED, "six tables; groups are the public nations"),
     "q06": Outcome(ANSWERED, "one sum"),
