@@ -149,7 +149,10 @@ def _run_one(root: duckdb.DuckDBPyConnection, channel: socket.socket) -> None:
 
 def _limit(words: dict[str, Any]) -> None:
     """Ends the process after its time; lets it take so much memory beyond what it has."""
-    for passed, timer, patience in ((signal.SIGPROF, signal.ITIMER_PROF, 1), (signal.SIGALRM, signal.ITIMER_REAL, BUSY)):
+    for passed, timer, patience in (
+        (signal.SIGPROF, signal.ITIMER_PROF, 1),
+        (signal.SIGALRM, signal.ITIMER_REAL, BUSY),
+    ):
         signal.signal(passed, signal.SIG_DFL)
         signal.setitimer(timer, words["seconds"] * patience)
     threading.stack_size(1 << 18)
