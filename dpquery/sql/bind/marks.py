@@ -103,7 +103,7 @@ class Marking:
             raise self.context.unsupported(
                 "EXISTS without a condition on the rows around it can be used in WHERE alone",
                 predicate.place,
-                "Add a condition that equates one of its columns with a column of the outer query, or count its rows.",
+                "Equate one of its columns with a column of the outer query, or count its rows.",
             )
         rows, names = self._copy(relation)
         inner, inner_names = self._copy(right)
