@@ -53,7 +53,7 @@ def is_unlikely(hits: int, trials: int, chance: float, failure: float = FAILURE)
     Source:
         Chernoff 1952: P(so many hits, or more) <= exp(-trials KL(hits / trials, chance)), and so below.
     Example:
-        >>> is_unlikely(560, 1000, 0.5, 1e-3), is_unlikely(540, 1000, 0.5, 1e-3), is_unlikely(1, 9, 0.0)
+        >>> is_unlikely(570, 1000, 0.5, 1e-3), is_unlikely(540, 1000, 0.5, 1e-3), is_unlikely(1, 9, 0.0)
         (True, False, True)
     """
     if not 0 < chance < 1:

@@ -27,6 +27,8 @@ LEAST = 1e-3
 """Ways of a smaller part of an equal one are left out."""
 JOINS_FROM = 20
 """From so many ways on two of three may join places that are not beside each other."""
+FINALISTS = 4
+"""Trees whose parts are worked out well; of the others a first look is enough."""
 BRANCHES = (*range(2, 17), 18, 20, 22, 25, 28, 32, 40, 50, 64)
 
 
@@ -179,12 +181,12 @@ def _by_levels(gram: Floats) -> tuple[list[Labels], Floats]:
             levels.append(single // width)
             trees.append([*levels])
             width *= branches
-    scored = list[tuple[float, int, list[Labels], Floats]]()
-    for ways in trees:
-        parts = _better(gram, _together(ways), np.full(len(ways), 1 / len(ways)), 2, 4 * ROUNDS)
-        scored.append((total(gram, ways, parts, 2), len(scored), ways, parts))
-    value, _, ways, parts = min(scored)
-    return _moved(gram, ways, parts, value)
+    found = [(ways, np.full(len(ways), 1 / len(ways))) for ways in trees]
+    for rounds, most in ((ROUNDS, FINALISTS), (3 * ROUNDS, 1)):
+        found = [(ways, _better(gram, _together(ways), parts, 2, rounds)) for ways, parts in found]
+        found = sorted(found, key=lambda one: total(gram, *one, 2))[:most]
+    ways, parts = found[0]
+    return _moved(gram, ways, parts, total(gram, ways, parts, 2))
 
 
 def _moved(gram: Floats, ways: list[Labels], parts: Floats, value: float) -> tuple[list[Labels], Floats]:
