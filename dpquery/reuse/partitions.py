@@ -184,7 +184,7 @@ def _by_levels(gram: Floats) -> tuple[list[Labels], Floats]:
     found = [(ways, np.full(len(ways), 1 / len(ways))) for ways in trees]
     for rounds, most in ((ROUNDS, FINALISTS), (3 * ROUNDS, 1)):
         found = [(ways, _better(gram, _together(ways), parts, 2, rounds)) for ways, parts in found]
-        found = sorted(found, key=lambda one: total(gram, *one, 2))[:most]
+        found = sorted(found, key=lambda one: total(gram, one[0], one[1], 2))[:most]
     ways, parts = found[0]
     return _moved(gram, ways, parts, total(gram, ways, parts, 2))
 

@@ -1,7 +1,7 @@
 """One number, with one interval, in psql, through the driver of BI tools, in DB-API and in Python.
 
-What `df.dp` shows is compared with Python's answer by tests/unit/frontends/pandas/test_accuracy.py, and further doors of
-the wire by tests/server/test_intervals.py.
+What `df.dp` shows is compared with Python's answer by tests/unit/frontends/pandas/test_accuracy.py, and what further
+drivers read by tests/server/test_intervals.py.
 """
 
 from __future__ import annotations
