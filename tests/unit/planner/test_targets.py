@@ -12,8 +12,8 @@ import dpquery as dp
 
 ROWS = 6000
 AROUND = 1.1
-"""An interval is made around the noisy ratio of 3,000 rows, where 2,900 are assumed. Noise has a deviation of 54 rows at
-most, and 400 of them would be needed to pass this: 7 deviations."""
+"""An interval is made around the noisy ratio of 3,000 rows, where 2,900 are assumed. Noise has a deviation of 54 rows
+at most, and 400 of them would be needed to pass this: 7 deviations."""
 BUDGETS = [{"epsilon": 10000}, {"rho": 10000, "delta": "1e-6"}]
 
 
