@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -155,13 +156,15 @@ def test_a_wrong_key_and_no_key_are_refused_before_a_charge(clinic: Clinic, monk
 
 
 def test_files_are_linked_only_under_the_same_key(clinic: Clinic) -> None:
-    before = {file.stat().st_ino for file in clinic.made.iterdir()}
-    clinic.add("2", ["patient-3"])
-    for key, are_kept in ((KEY, True), (OTHER, False)):
-        clinic.ledger.new_data_version(by="owner", why="more")
-        clinic.prepare(key)
-        made = clinic.place / manifest_of(clinic.place, Key(key)).made
-        assert bool(before & {file.stat().st_ino for file in made.iterdir()}) is are_kept
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(file.open("rb")) for file in clinic.made.iterdir()]  # no other file gets its number
+        before = {os.fstat(file.fileno()).st_ino for file in held}
+        clinic.add("2", ["patient-3"])
+        for key, are_kept in ((KEY, True), (OTHER, False)):
+            clinic.ledger.new_data_version(by="owner", why="more")
+            clinic.prepare(key)
+            made = clinic.place / manifest_of(clinic.place, Key(key)).made
+            assert bool(before & {file.stat().st_ino for file in made.iterdir()}) is are_kept
     assert clinic.answer(OTHER)
 
 

@@ -68,7 +68,9 @@ def test_groups_have_theirs_beside(people: Any) -> None:
     assert accuracy.index.equals(shown.index)
     for name in ("total", "n"):
         assert accuracy[name].to_numpy().tolist() == own[name].to_numpy()[order].tolist()
-        assert ((accuracy[name, "lower"] < shown[name]) & (shown[name] < accuracy[name, "upper"])).all()
+        rounding = 0.5  # counts are shown as whole numbers, and this noise is smaller
+        low, high = accuracy[name, "lower"] - rounding, accuracy[name, "upper"] + rounding
+        assert ((low < shown[name]) & (shown[name] < high)).all()
     assert accuracy["middle"].isna().all(axis=None)
     assert shown["n"].dp.accuracy.equals(pd.DataFrame({end: accuracy["n", end] for end in ("lower", "upper")}))
     few = shown[["n"]].sort_values("n").head(2)
