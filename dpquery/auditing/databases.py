@@ -19,9 +19,10 @@ from dpquery.kernel.accountant import LARGEST, Budget, BudgetKind
 from dpquery.ledger.ledger import Ledger
 from dpquery.result.table import Result
 from dpquery.session import pipeline
-from dpquery.session.options import Options
+from dpquery.session.options import Options, Request
 from dpquery.session.planned import Plan
 from dpquery.session.session import Session
+from dpquery.session.steps import answered_in_steps, in_steps
 
 Opens = Callable[[Catalog, Any], Backend]
 ANALYST = "auditor"
@@ -66,16 +67,37 @@ class Database:
     session: Session
 
     def prepare(self, text: str, options: Options) -> Prepared:
-        """Returns what would be measured; raises QueryError for what is refused."""
-        catalog, ledger = self.hall.catalog, self.hall.ledger
-        request = options.request(text, None, catalog.defaults)
-        (made,) = pipeline.plan((request,), catalog=catalog, ledger=ledger, public=self.backend)
+        """Returns what would be measured, in the last of its steps; raises QueryError for what is refused."""
+        return self.steps(text, options)[-1]
+
+    def steps(self, text: str, options: Options) -> tuple[Prepared, ...]:
+        """Returns what would be measured in each step of a query: in those after the first, with what the steps before
+        them release of this database as constants. Raises QueryError for what is refused."""
+        request = options.request(text, None, self.hall.catalog.defaults)
+        steps = in_steps(request, self._planned(request).steps)
+        if len(steps) == 1:
+            return (self._prepared(request),)
+        asked: list[Request] = []
+
+        def answer(step: Request) -> Result:
+            asked.append(step)
+            return self.session.answered(step)
+
+        answered_in_steps(steps, answer)
+        return tuple(self._prepared(step) for step in asked)
+
+    def _prepared(self, request: Request) -> Prepared:
         return Prepared(
-            budgeted=made.budgeted,
-            plan=self.explain(text, options),
-            neighbours=catalog.neighbours,
+            budgeted=self._planned(request).budgeted,
+            plan=self.session.explained(request),
+            neighbours=self.hall.catalog.neighbours,
             offer=request.offer,
         )
+
+    def _planned(self, request: Request) -> pipeline.Prepared:
+        hall = self.hall
+        (made,) = pipeline.plan((request,), catalog=hall.catalog, ledger=hall.ledger, public=self.backend)
+        return made
 
     def explain(self, text: str, options: Options) -> Plan:
         """Returns the plan as an analyst sees it."""

@@ -41,9 +41,16 @@ Inputs = tuple[Groups, ...]
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of one query."""
+    """What was seen of one query, or of one of its steps.
+
+    Attributes:
+        step: Which step of how many, in words; empty where the query is answered at once.
+        plan: What is measured; None where it is refused.
+    """
 
     question: Question
+    step: str = ""
+    plan: Prepared | None = field(default=None, repr=False)
     pairs: int = 0
     moved: int = 0
     reached: float = 0.0
@@ -51,6 +58,11 @@ class Seen:
     problem: str = ""
     refused: str = ""
     worst: tuple[float, dict[str, pa.Table], dict[str, pa.Table]] | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The query, and which step of it."""
+        return self.question.text + self.step
 
     def tell(self, problem: str) -> None:
         """Keeps the first problem."""
@@ -83,7 +95,6 @@ class GrayBox:
         simulated = for_simulation(self.catalog)
         fixed = Maker(catalog=simulated, random=Random(first), public=self.public)
         hall = Hall(simulated, self.folder)
-        self.seen = [Seen(question) for question in self.questions]
         plans = self._plans(hall, fixed)
         made = 0
         for number in itertools.count(first):
@@ -114,20 +125,23 @@ class GrayBox:
             method=METHOD.format(unit=unit),
             done=done,
             lines=lines,
-            not_done=tuple(f"{one.question.text}: {one.refused}" for one in seen if one.refused),
+            not_done=tuple(f"{one.name}: {one.refused}" for one in seen if one.refused),
         )
 
     def _plans(self, hall: Hall, maker: Maker) -> dict[int, Prepared]:
-        """Returns the plans of all queries by their places, and notes which are refused."""
-        plans = {}
-        database = hall.open(maker.sources())
-        for place, one in enumerate(self.seen):
-            try:
-                plans[place] = database.prepare(one.question.text, one.question.options)
-            except QueryError as error:
-                one.refused = str(error).split("\n", 1)[0]
-        database.close()
-        return plans
+        """Notes each query, its steps apart, and why it is refused; returns the plans by their places."""
+        seen: list[Seen] = []
+        with contextlib.closing(hall.open(maker.sources())) as database:
+            for question in self.questions:
+                try:
+                    steps = database.steps(question.text, question.options)
+                except QueryError as error:
+                    seen.append(Seen(question, refused=str(error).split("\n", 1)[0]))
+                    continue
+                names = [f" (step {i} of {len(steps)})" for i in range(1, len(steps) + 1)] if len(steps) > 1 else [""]
+                seen += [Seen(question, step=name, plan=plan) for name, plan in zip(names, steps, strict=True)]
+        self.seen = seen
+        return {place: one.plan for place, one in enumerate(seen) if one.plan is not None}
 
     def _look(
         self, hall: Hall, world: World, plans: Mapping[int, Prepared], random: Random, *, compares_shapes: bool
@@ -191,7 +205,7 @@ def _compare_shapes(one: Seen, left: Database, right: Database, prepared: Prepar
     text, options = one.question.text, one.question.options
     if left.preview(text, options) != right.preview(text, options):
         one.tell("the plan, its price or its error tells neighbours apart")
-    if any(aggregate.is_selected for aggregate in prepared.aggregates):
+    if one.step or any(aggregate.is_selected for aggregate in prepared.aggregates):
         return
     keys = len({id for aggregate in prepared.aggregates for key in aggregate.keys for id in key.columns})
     shapes = [_shape(database, text, options, keys) for database in (left, right)]
@@ -215,4 +229,4 @@ def _shows_keys(answer: Result, keys: int) -> bool:
 
 def _line(one: Seen) -> Line:
     figures = {"pairs": one.pairs, "moved": one.moved, "reached": one.reached, "lost": one.lost}
-    return Line(name=one.question.text, figures=figures, problem=one.problem)
+    return Line(name=one.name, figures=figures, problem=one.problem)

@@ -39,11 +39,11 @@ def worst_pairs(catalog: Catalog, seen: Sequence[Seen], folder: Path, answers: i
 
 
 def _attacked(catalog: Catalog, one: Seen, folder: Path, answers: int) -> Line | None:
-    assert one.worst is not None
+    prepared = one.plan
+    assert one.worst is not None and prepared is not None
     hall = Hall(catalog, folder)
     sides = [hall.open(sources) for sources in one.worst[1:]]
     try:
-        prepared = sides[0].prepare(one.question.text, one.question.options)
         if any(aggregate.is_selected for aggregate in prepared.aggregates):
             return None
         if not any(law.is_added for law in prepared.noises):
@@ -67,7 +67,7 @@ def _line(one: Seen, prepared: Prepared, scores: Sequence[Floats]) -> Line:
     problem = f"answers betray an epsilon of {found:.3f}, and {most:.3f} is charged" if found > most else ""
     note = f"delta {DELTA:g}" if delta else ""
     figures = {"epsilon seen": found, "epsilon charged": most}
-    return Line(name=one.question.text, figures=figures, problem=problem, note=note)
+    return Line(name=one.name, figures=figures, problem=problem, note=note)
 
 
 def _exact(amount: float) -> Fraction:

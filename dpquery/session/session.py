@@ -108,7 +108,11 @@ class Session:
             QueryError: Refused; nothing was charged. BackendError: the engine failed; the charge stands.
             KeyboardInterrupt: Ctrl-C stopped the engine; what was charged by then stays charged.
         """
-        return self._answers((self._request(query, params, options.but(**asked)),))[0]
+        return self.answered(self._request(query, params, options.but(**asked)))
+
+    def answered(self, request: Request) -> Result:
+        """Returns the answer of a request, as `sql` does."""
+        return self._answers((request,))[0]
 
     @takes_options
     def batch(self, queries: Sequence[str], *, options: Options = NO_OPTIONS, **asked: Unpack[Asked]) -> Batch:
@@ -127,13 +131,13 @@ class Session:
     ) -> Dashboard:
         """Returns what a batch would cost, and how exact its numbers would be alone and together; `buy()` charges."""
         requests = several(queries, options.but(**asked), self._catalog.defaults)
-        least = self._catalog.defaults.least_charge
 
         def planned(some: tuple[Request, ...], fresh: bool) -> Planned:
             reuse = self._reuse(fresh)
             return self._prepared(some, reuse), self._divided(some, reuse)
 
-        return Dashboard.of(requests, planned, self._ledger, self._analyst, least, lambda: self._answers(requests))
+        least, ledger = self._catalog.defaults.least_charge, self._ledger
+        return Dashboard.of(requests, planned, ledger, self._analyst, least, lambda: self._answers(requests))
 
     def _request(self, query: str, params: Given, options: Options) -> Request:
         return options.request(query, params, self._catalog.defaults)
@@ -159,7 +163,7 @@ class Session:
         if prepared[0].steps:
             steps = in_steps(requests[0], prepared[0].steps)
             require_enough([self._divided((one,), reuse) for one in steps], self._ledger, self._analyst)
-            return answered_in_steps(steps, lambda one: self._answers((one,))[0]), False
+            return answered_in_steps(steps, self.answered), False
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
         told = self._told(requests, prepared, parts, reuse)
         try:
@@ -254,29 +258,27 @@ class Session:
             passes: Whether the plan's text also shows what each pass of planning made.
         """
         request = self._request(query, params, options.but(**asked))
-        reuse = self._reuse(request.fresh)
-        (prepared,) = self._prepared((request,), reuse)
-        if not prepared.steps:
-            return self._explained(request, prepared, reuse, passes)
+        (prepared,) = self._prepared((request,), self._reuse(request.fresh))
         steps = in_steps(request, prepared.steps)
-        plans = [self._explained(one, self._prepared((one,), reuse)[0], reuse, passes) for one in steps]
-        return plans[-1].after(plans[:-1])
+        *plans, last = [self.explained(one, prepared if one is request else None, passes) for one in steps]
+        return last.after(plans) if plans else last
 
-    def _explained(self, request: Request, prepared: pipeline.Prepared, reuse: Reuse | None, passes: bool) -> Plan:
+    def explained(self, request: Request, prepared: pipeline.Prepared | None = None, passes: bool = False) -> Plan:
+        """Returns the plan of one step of a query, as `explain` does."""
+        reuse = self._reuse(request.fresh)
+        prepared = prepared or self._prepared((request,), reuse)[0]
         trace: list[tuple[Pass, Draft]] = []
-
-        def prepare(other: Request) -> pipeline.Prepared:
-            return self._prepared((other,), reuse)[0]
+        least = self._catalog.defaults.least_charge
 
         if passes:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         pipeline.require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         (known,) = self._told((request,), (prepared,), parts, reuse)
-        least = self._catalog.defaults.least_charge
 
         def table() -> pd.DataFrame:
-            return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
+            given = request, lambda other: self._prepared((other,), reuse)[0], self._ledger
+            return prices(*given, analyst=self._analyst, least=least)
 
         lines = told_with_plan(prepared, parts, known, is_known, self._ledger.declarations, trace)
         return Plan(
@@ -342,8 +344,7 @@ class Session:
             asked = asked.but(**loss_of_profile(self._catalog.profile, self._catalog.budget))
 
         def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
-            chosen = asked.but(weights=weights)
-            return self._answers(tuple(self._request(query, None, chosen) for query in queries))
+            return self._answers(tuple(self._request(query, None, asked.but(weights=weights)) for query in queries))
 
         bought = buy(self._catalog, ask, table, self._charged.data_version)
         if self._store is None:

@@ -20,11 +20,14 @@ from dpquery.sql.bind.steps import MOST_ROWS
 
 
 def in_steps(request: Request, count: int) -> tuple[Request, ...]:
-    """Returns the requests of a query with so many steps, its answer last: each has an equal part of the loss.
+    """Returns the requests of a query with so many steps before its answer, which is last: each has an equal part of
+    the loss.
 
     Raises:
         UnsupportedQueryError: An error is asked for instead of a loss.
     """
+    if not count:
+        return (request,)
     if request.accuracy is not None:
         raise UnsupportedQueryError(
             "error= cannot be asked of a query that uses a released result to choose private rows",

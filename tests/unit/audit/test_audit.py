@@ -102,6 +102,15 @@ def test_an_engine_that_counts_twice_is_found(tmp_path: Path, monkeypatch: pytes
     assert "moves by" in section.violations[0]
 
 
+def test_each_step_of_a_query_is_audited(tmp_path: Path) -> None:
+    made = catalog()
+    text = "SELECT COUNT(*) AS n FROM visits WHERE score > (SELECT AVG(score) FROM visits) - 100"
+    section = GrayBox(made, of_text(text, made), tmp_path).run(1, worlds=2)
+    assert [line.name for line in section.lines] == [f"{text} (step {step} of 2)" for step in (1, 2)]
+    assert not section.violations and not section.not_done
+    assert all(line.figures["moved"] for line in section.lines)
+
+
 @pytest.mark.parametrize("budget", [{"epsilon": 4}, {"epsilon": 4, "delta": "1e-6"}, {"rho": 1, "delta": "1e-6"}])
 @pytest.mark.parametrize("unit", ["person", "row"])
 def test_any_catalog_has_queries_and_neighbours(tmp_path: Path, budget: dict[str, object], unit: str) -> None:
