@@ -108,7 +108,9 @@ def test_each_step_of_a_query_is_audited(tmp_path: Path) -> None:
     section = GrayBox(made, of_text(text, made), tmp_path).run(1, worlds=2)
     assert [line.name for line in section.lines] == [f"{text} (step {step} of 2)" for step in (1, 2)]
     assert not section.violations and not section.not_done
-    assert all(line.figures["moved"] for line in section.lines)
+    assert all(line.figures["pairs"] for line in section.lines)
+    # Whose rows the second step counts hangs on the first step's noise; the first has no noise before it.
+    assert section.lines[0].figures["moved"]
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 4}, {"epsilon": 4, "delta": "1e-6"}, {"rho": 1, "delta": "1e-6"}])
