@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.auditing.laws import loss_of
+from dpquery.auditing.logged import NotRead, logged
 from dpquery.auditing.questions import charged
 from dpquery.auditing.report import Line, Section
 from dpquery.backends.base import Backend
@@ -20,21 +23,32 @@ from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Measure, Noise,
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.ledger.entries import Entry, State
 from dpquery.ledger.ledger import Ledger
+from dpquery.ledger.schema import Kind
+from dpquery.ledger.terms import version_of
+from dpquery.mechanisms.accountant import CALLER
+from dpquery.planner.protect.protect import MOST_BOUND
 from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
+from dpquery.session.options import Request
+from dpquery.sql.parse.parse import DIALECTS
 from dpquery.units.declarations import Neighbours
 
 METHOD = (
     "Every entry of the ledger is followed from the first: each is chained to the one before by a hash. Charges are "
-    "added up anew and compared with every limit. Where the answer of a charge is still stored, its query is planned "
-    "again, its sensitivity derived anew, and the loss computed from the noise that was really used: it may not be "
-    "larger than what was charged."
+    "added up anew and compared with every limit. Where the answer of a charge is still stored, for whichever version "
+    "of the data, its queries are planned again, their sensitivity is derived anew, and the loss computed from the "
+    "noise that was really used: it may not be larger than what was charged. The rest is counted by kind."
 )
 PARTS = ("epsilon", "rho", "delta")
+UNPLANNED = "queries that cannot be planned any more"
+OTHERWISE = "queries that are planned otherwise today"
+IN_STEPS = "queries that read what their first steps released"
+SHOWN = 20
+"""Of charges that are not computed anew, numbers that are told of each kind."""
 
 
 def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
@@ -49,14 +63,12 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
     except LedgerError as error:
         broken = Line(name="the chain", problem=str(error))
         return Section(name="ledger", title=TITLE, method=METHOD, done="The ledger cannot be read.", lines=(broken,))
-    charges = [entry for entry in entries if entry.kind.value == "charge"]
-    stored = _stored(ledger)
-    recomputed = [
-        _recomputed(entry, stored[entry.seq], catalog, ledger, public) for entry in charges if stored[entry.seq]
-    ]
+    charges = [entry for entry in entries if entry.kind is Kind.CHARGE]
+    stored, replay = _stored(ledger, entries), Replay(catalog=catalog, ledger=ledger, public=public)
+    recomputed = [_recomputed(entry, stored[entry.seq], replay) for entry in charges if entry.seq in stored]
     done = (
         f"{count:,} entries, chained without a gap; {len(charges):,} charges added up; "
-        f"{sum(bool(line.figures) for line in recomputed):,} of them computed anew from stored answers."
+        f"{sum(not line.note for line in recomputed):,} of them computed anew from stored answers."
     )
     pending = [entry for entry in charges if entry.state is State.PENDING]
     risks = [f"{len(pending):,} charges have no answer (failed, cancelled, or still running); they count all the same."]
@@ -67,19 +79,44 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
         done=done,
         lines=(*_sums(ledger, charges), *recomputed),
         risks=tuple(risks if pending else ()),
-        not_done=tuple(f"charge {line.name}: {line.note}" for line in recomputed if line.note),
+        not_done=tuple(_not_computed(recomputed, [entry for entry in charges if entry.seq not in stored])),
     )
 
 
 TITLE = "Does the ledger add up, and was every charge enough for the noise of its answer?"
 
 
-def _stored(ledger: Ledger) -> defaultdict[int, list[Release]]:
-    """Returns the stored releases of the data's version by their entries."""
-    found = defaultdict[int, list[Release]](list)
-    for release in Store(ledger).all(ledger.data_version):
-        found[release.entry].append(release)
+def _stored(ledger: Ledger, entries: Iterable[Entry]) -> dict[int, list[Release]]:
+    """Returns the stored releases, of all versions that the data had, by their entries."""
+    new = (Kind.DATA, Kind.RESTORE)
+    found, store = dict[int, list[Release]](), Store(ledger)
+    begun = [(0, ledger.hash_of(0) or ""), *((one.seq, one.hash) for one in entries if one.kind in new)]
+    for seq, hash in begun:
+        for release in store.all(version_of(seq, hash)):
+            found.setdefault(release.entry, []).append(release)
     return found
+
+
+def _not_computed(recomputed: Iterable[Line], others: Iterable[Entry]) -> Iterator[str]:
+    """Yields how many charges of each kind were not computed anew, and which."""
+    kinds = defaultdict[str, list[str]](list)
+    for line in recomputed:
+        if line.note:
+            kinds[line.note].append(line.name.partition(":")[0])
+    for entry in others:
+        kinds[_kind(entry)].append(str(entry.seq))
+    for kind, numbers in kinds.items():
+        named = ", ".join(numbers[:SHOWN]) + (" and others" if len(numbers) > SHOWN else "")
+        yield f"{kind}: {len(numbers):,} {'charge' if len(numbers) == 1 else 'charges'} ({named})"
+
+
+def _kind(entry: Entry) -> str:
+    """Returns what a charge without a stored release is for."""
+    if entry.analyst == CALLER:
+        return "mechanisms on values, whose sensitivity the caller vouches for"
+    if entry.query.startswith("synopsis "):
+        return "synopses, whose rounds are stored without their losses"
+    return "queries whose answers are not stored"
 
 
 def _sums(ledger: Ledger, charges: Sequence[Entry]) -> Iterator[Line]:
@@ -105,21 +142,15 @@ def _most(entries: Iterable[Entry]) -> PrivacyLoss:
     return sum(losses, start=PrivacyLoss())
 
 
-def _recomputed(entry: Entry, releases: Sequence[Release], catalog: Catalog, ledger: Ledger, public: Backend) -> Line:
+def _recomputed(entry: Entry, releases: Sequence[Release], replay: Replay) -> Line:
     """Returns a charge beside the loss that follows from the noise which was used."""
-    name = f"{entry.seq}: {entry.query}"
-    if "\n-- params:" in entry.query or ";\n" in entry.query:
-        return Line(name=name, note="it has parameters, or is of several queries")
+    name, ledger, neighbours = f"{entry.seq}: {entry.query}", replay.ledger, replay.catalog.neighbours
     try:
-        wanted = _planned(entry, catalog, ledger, public)
-        found = [_budgeted(release, wanted, catalog.neighbours) for release in releases]
-    except (DPQueryError, LookupError) as error:
-        return Line(name=name, note=f"it cannot be planned any more ({type(error).__name__})")
-    if None in found:
-        return Line(name=name, note="it is planned otherwise today")
-    plan = BudgetedPlan(aggregates=tuple(one for one in found if one is not None))
+        found = replay.found(entry, releases)
+    except NotRead as error:
+        return Line(name=name, note=str(error))
     try:
-        loss = charge_of(plan, ledger.budget.kind, catalog.neighbours)
+        loss = charge_of(BudgetedPlan(aggregates=found), ledger.budget.kind, neighbours)
     except InternalError:
         return Line(name=name, problem="its noise cannot be paid for in the ledger's currency")
     problem = "".join(
@@ -132,18 +163,89 @@ def _recomputed(entry: Entry, releases: Sequence[Release], catalog: Catalog, led
     return Line(name=name, figures=figures, problem=problem)
 
 
-def _planned(entry: Entry, catalog: Catalog, ledger: Ledger, public: Backend) -> tuple[Wanted, ...]:
-    """Returns what a query measures when it is planned for what it was charged."""
-    request = charged(entry, catalog).request(entry.query, None, catalog.defaults)
-    prepared = pipeline.plan((request,), catalog=catalog, ledger=ledger, public=public, derives=True)
-    reuse = Reuse(
-        store=Store(ledger),
-        version=ledger.data_version,
-        catalog=Fingerprints(catalog),
-        analyst=entry.analyst,
-        fresh=True,
-    )
-    return pipeline.divide(prepared, ledger=ledger, reuse=reuse).wanted
+@dataclass(slots=True)
+class Replay:
+    """Plans charged queries again, and finds in the plans what was measured.
+
+    A plan is right where its rows, groups and measures are those of what is stored, word for word: what is not
+    recorded of a query, its dialect and its own bounds, is found by trying.
+
+    Attributes:
+        public: Knows the public tables; no private row is read.
+        dialects: The dialects, those first in which charges were found last.
+    """
+
+    catalog: Catalog
+    ledger: Ledger
+    public: Backend
+    dialects: list[str] = field(default_factory=lambda: list(DIALECTS))
+    store: Store = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.ledger)
+
+    def found(self, entry: Entry, releases: Sequence[Release]) -> tuple[BudgetedAggregate, ...]:
+        """Returns what was measured of a charge, with the losses of its noise; raises NotRead where none of the plans
+        of its queries measures it."""
+        found = list[BudgetedAggregate | None]([None] * len(releases))
+        reason = UNPLANNED
+        for dialect, wanted in self._plans(entry, releases):
+            if wanted is None:
+                reason = IN_STEPS
+                continue
+            reason = OTHERWISE if reason == UNPLANNED else reason
+            for place, release in enumerate(releases):
+                with contextlib.suppress(DPQueryError, LookupError):
+                    found[place] = found[place] or _budgeted(release, wanted, self.catalog.neighbours)
+            if None not in found:
+                self.dialects.remove(dialect)
+                self.dialects.insert(0, dialect)
+                return tuple(one for one in found if one is not None)
+        raise NotRead(reason)
+
+    def _plans(self, entry: Entry, releases: Sequence[Release]) -> Iterator[tuple[str, tuple[Wanted, ...] | None]]:
+        """Yields dialects, and what the queries measure in them, asked together and each by itself; None where that
+        hangs on what their first steps released."""
+        queries = logged(entry.query)
+        own = [_bounds(one) for one in releases]
+        options = charged(entry, self.catalog)
+        for dialect in self.dialects[:]:
+            for most_rows, most_groups in dict.fromkeys([(None, None), *own]):
+                asked = options.but(dialect=dialect, max_rows=most_rows, max_groups=most_groups)
+                requests = [
+                    replace(asked.request(one.text, None, self.catalog.defaults), params=one.params, step=one.step)
+                    for one in queries
+                ]
+                alone = [(one,) for one in requests] if len(requests) > 1 else []
+                for some, derives in itertools.product((tuple(requests), *alone), (True, False)):
+                    try:
+                        wanted = self._wanted(entry, some, derives=derives)
+                    except (DPQueryError, LookupError):
+                        continue
+                    yield dialect, wanted
+
+    def _wanted(self, entry: Entry, requests: Sequence[Request], *, derives: bool) -> tuple[Wanted, ...] | None:
+        """Returns what queries measure when they are planned for what was charged; None where a step has to be
+        answered before."""
+        ledger = self.ledger
+        prepared = pipeline.plan(requests, catalog=self.catalog, ledger=ledger, public=self.public, derives=derives)
+        if any(one.steps for one in prepared):
+            return None
+        reuse = Reuse(
+            store=self.store,
+            version=ledger.data_version,
+            catalog=Fingerprints(self.catalog),
+            analyst=entry.analyst,
+            fresh=True,
+        )
+        return pipeline.divide(prepared, ledger=ledger, reuse=reuse).wanted
+
+
+def _bounds(release: Release) -> tuple[int | None, int | None]:
+    """Returns the rows and groups in which a unit weighed in full, as a query may say them."""
+    limits = release.frame.weights
+    groups = limits.max_groups
+    return limits.max_rows, None if groups is None or groups > MOST_BOUND else groups
 
 
 def _budgeted(release: Release, wanted: Sequence[Wanted], neighbours: Neighbours) -> BudgetedAggregate | None:

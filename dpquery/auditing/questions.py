@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from dpquery.auditing.inputs import Prepared
+from dpquery.auditing.logged import apart
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import Table
 from dpquery.kernel.accountant import BudgetKind
@@ -20,7 +21,6 @@ from dpquery.session.options import MOST_QUERIES, Asked, Options
 
 MOST = 60
 """Queries that are made from a catalog."""
-_TEXT = re.compile(r"\"(?:[^\"])*\"|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|;", re.DOTALL)
 _LOSS = re.compile(r"--\s*(epsilon|delta|rho|max_groups|max_rows)\s*=\s*([0-9.eE/+-]+)")
 
 
@@ -45,7 +45,7 @@ def of_text(text: str, catalog: Catalog) -> list[Question]:
     """Returns the queries of a file: apart by semicolons; `-- epsilon=0.5` in one of them is what it asks."""
     return [
         Question(text=part.strip(), options=usual(catalog).but(**_said(part)))
-        for part in _apart(text)
+        for part in apart(text)
         if re.sub(r"--[^\n]*", "", part).strip()
     ]
 
@@ -53,15 +53,6 @@ def of_text(text: str, catalog: Catalog) -> list[Question]:
 def _said(part: str) -> Asked:
     found = {name: int(value) if name.startswith("max") else value for name, value in _LOSS.findall(part)}
     return cast(Asked, found)
-
-
-def _apart(text: str) -> Iterator[str]:
-    start = 0
-    for match in _TEXT.finditer(text):
-        if match.group() == ";":
-            yield text[start : match.start()]
-            start = match.end()
-    yield text[start:]
 
 
 def of_log(entries: Iterable[Entry], catalog: Catalog) -> list[Question]:

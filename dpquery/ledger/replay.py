@@ -14,7 +14,7 @@ from dpquery.kernel.accountant import Budget, LedgerAmount
 from dpquery.ledger import accounts, schema
 from dpquery.ledger.amendments import differences
 from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, NOTHING, Kind, Mark, Record
-from dpquery.ledger.terms import founded, minus, plus, units_of, widest
+from dpquery.ledger.terms import founded, minus, plus, units_of, version_of, widest
 from dpquery.units.blocks import Axis
 from dpquery.units.declarations import Declarations
 
@@ -149,7 +149,7 @@ class Replay:
             case Kind.LIMIT:
                 return self._limit(account, units, schema.budget_from_list(json.loads(text)["budget"]))
             case Kind.DATA:
-                self.terms = replace(self.terms, data_version=_version(record))
+                self.terms = replace(self.terms, data_version=version_of(record.seq, record.hash))
                 return account == DATASET and units == NOTHING
             case Kind.BLOCKS:
                 return account == DATASET and units == NOTHING and self._extend(*json.loads(text)["blocks"])
@@ -159,7 +159,7 @@ class Replay:
                 for name in [*dict.fromkeys([*self.terms.budgets, *self._sums])]:
                     self._sums[name] = plus(self.spent(name), units)
                 lost = plus(self.terms.lost, units)
-                self.terms = replace(self.terms, data_version=_version(record), lost=lost)
+                self.terms = replace(self.terms, data_version=version_of(record.seq, record.hash), lost=lost)
                 return account == DATASET and min(units) >= 0
 
     def _open(self, analyst: str) -> None:
@@ -209,7 +209,3 @@ def _units(told: list[int]) -> LedgerAmount:
     if any(type(part) is not int for part in (epsilon, delta, rho)):
         raise ValueError("amounts are integers")
     return epsilon, delta, rho
-
-
-def _version(record: Record) -> str:
-    return f"{record.seq}-{record.hash[:16]}"

@@ -68,7 +68,7 @@ def founded(record: Record) -> Terms:
         identity=record.hash,
         declarations=Declarations.from_json(content["declarations"]),
         budgets={name: schema.budget_from_list(own) for name, own in content["budgets"].items()},
-        data_version=f"0-{record.hash[:16]}",
+        data_version=version_of(0, record.hash),
         place=content["mark"],
     )
     for name, limit in content["limits"].items():
@@ -108,3 +108,8 @@ def least(amounts: Iterable[LedgerAmount]) -> LedgerAmount:
     """Returns the least of each part."""
     epsilon, delta, rho = map(min, zip(*amounts, strict=True))
     return epsilon, delta, rho
+
+
+def version_of(seq: int, hash: str) -> str:
+    """Returns the version of the data that begins with an entry, or with the founding document, 0."""
+    return f"{seq}-{hash[:16]}"

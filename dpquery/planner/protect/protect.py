@@ -57,6 +57,8 @@ from dpquery.units.weights import pairs_of_unit, rows_in_group
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
+MOST_BOUND = 1_000_000
+"""Of rows or groups of a unit, that a query may say itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,8 @@ class ContributionBounds:
 
     def __post_init__(self) -> None:
         for name, value in (("max_groups", self.max_groups), ("max_rows", self.max_rows)):
-            if value is not None and (type(value) is not int or not 1 <= value <= 1_000_000):
-                raise InvalidLossError(f"{name} must be a whole number between 1 and 1,000,000")
+            if value is not None and (type(value) is not int or not 1 <= value <= MOST_BOUND):
+                raise InvalidLossError(f"{name} must be a whole number between 1 and {MOST_BOUND:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.dialect import Dialect, Dialects
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -23,6 +23,8 @@ from dpquery.sql.parse.intervals import with_whole_intervals
 from dpquery.sql.parse.lists import with_lists_as_in, with_plain_forms
 from dpquery.sql.parse.parameters import Given, Placeholder, fill, mark, with_dollars_marked
 
+DIALECTS = ("postgres", *sorted({one.value for one in Dialects} - {"", "postgres"}))
+"""The dialects that queries may be in; the first where nothing is said."""
 MAX_CHARACTERS = 64 * 1024
 MAX_TOKENS = 10_000
 MAX_DEPTH = 50
