@@ -48,21 +48,24 @@ DEPLOYMENTS = (
         loss=_loss(rho="2.56", delta="1e-10"),
         unit="a person's record, in one publication",
         neighbours="replaced",
-        source="US Census Bureau 2021 (epsilon 17.14 at delta 1e-10); Abowd et al. 2022, doi:10.1162/99608f92.529e3cb9",
+        source="US Census Bureau 2021 (rho 2.56, epsilon 17.14 at delta 1e-10); Abowd et al. 2022, "
+        "The 2020 Census Disclosure Avoidance System TopDown Algorithm, doi:10.1162/99608f92.529e3cb9",
     ),
     Deployment(
         name="Wikimedia page views by country, since 2023",
         loss=_loss(rho="0.015", delta="1e-7"),
         unit="the first 10 different page views of a device on one day",
         neighbours="added or removed",
-        source="analytics.wikimedia.org/published/datasets/country_project_page",
+        source="Adeleye et al. 2023, Publishing Wikipedia usage data with strong privacy guarantees, "
+        "arXiv:2308.16298; analytics.wikimedia.org/published/datasets/country_project_page",
     ),
     Deployment(
         name="Wikimedia page views by country, 2017 to 2023",
         loss=_loss(epsilon="1"),
         unit="30 page views on one day",
         neighbours="added or removed",
-        source="analytics.wikimedia.org/published/datasets/country_project_page_historical",
+        source="Adeleye et al. 2023, Publishing Wikipedia usage data with strong privacy guarantees, "
+        "arXiv:2308.16298; analytics.wikimedia.org/published/datasets/country_project_page_historical",
     ),
     Deployment(
         name="Apple, emoji suggestions",

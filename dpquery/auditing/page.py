@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from dpquery.auditing.report import Line, Report, Section
@@ -30,7 +31,7 @@ LOOKS = """
   }
   code { font: .87rem/1.4 ui-monospace, monospace; } li { margin: .3rem 0; max-width: 46rem; }
   .legend span { margin-right: 1.2rem; white-space: nowrap; }
-  @media print { body { margin: 0; max-width: none; } }
+  @media print { body { margin: 0; max-width: none; } details::details-content { content-visibility: visible; } }
 """
 
 
@@ -103,7 +104,7 @@ def _section(section: Section) -> str:
         listed = "".join(f'<li class="bad-text">{escape(one)}</li>' for one in found)
         parts.append(f"<p>Contradicts the promise:</p><ul>{listed}</ul>")
     if section.risks:
-        listed = "".join(f"<li>{escape(one)}</li>" for one in section.risks)
+        listed = "".join(f"<li>{_prose(one)}</li>" for one in section.risks)
         parts.append(f"<p>To be considered:</p><ul>{listed}</ul>")
     if section.lines:
         tables = "".join(_table(lines) for lines in _alike(section.lines))
@@ -113,6 +114,11 @@ def _section(section: Section) -> str:
         listed = "".join(f"<li><code>{escape(one)}</code></li>" for one in section.not_done)
         parts.append(f"<p>Not checked:</p><ul>{listed}</ul>")
     return "\n".join([*parts, "</section>"])
+
+
+def _prose(text: str) -> str:
+    """Returns a sentence, in which what is between grave accents is code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _alike(lines: tuple[Line, ...]) -> list[list[Line]]:

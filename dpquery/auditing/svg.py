@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 46
+WIDTH, HEIGHT = 480, 300
+"""Small, so that numbers can be read where the picture is as narrow as a telephone."""
+LEFT, RIGHT, TOP, BOTTOM = 74, 14, 14, 48
 COLOURS = ("#2563a8", "#c2571a", "#2e7d4f", "#8a4a9e", "#8a6d1d", "#b3261e")
 STYLE = """
-  svg.plot { display: block; width: 100%; height: auto; max-width: 44rem; }
-  svg.plot text { font: 13px system-ui, sans-serif; fill: currentColor; }
+  svg.plot { display: block; width: 100%; height: auto; max-width: 38rem; }
+  svg.plot text { font: 14px system-ui, sans-serif; fill: currentColor; }
   svg.plot .axis { stroke: currentColor; stroke-opacity: .5; }
   svg.plot .grid { stroke: currentColor; stroke-opacity: .12; }
   svg.bar { display: block; width: 100%; min-width: 7rem; height: .9rem; }
@@ -75,7 +76,7 @@ def plot(
     parts.append(f'<path class="axis" fill="none" d="M{LEFT} {TOP}V{bottom}H{end}"/>')
     parts.append(f'<text x="{(LEFT + end) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>')
     middle = (TOP + bottom) / 2
-    parts.append(f'<text transform="translate(15 {middle}) rotate(-90)" text-anchor="middle">{escape(y)}</text>')
+    parts.append(f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle">{escape(y)}</text>')
     parts += [_drawn(curve, [at(point) for point in curve.points], _colour(i)) for i, curve in enumerate(curves)]
     return "".join([*parts, "</svg>", _legend(curves)])
 

@@ -40,6 +40,11 @@ def of_budgets(dataset: str, budget: Budget, analysts: Mapping[str, Budget]) -> 
     return [Account(name=f"{dataset}, all analysts together", loss=parts_of(budget)), *own]
 
 
+def together(account: Account, count: int) -> Account:
+    """Returns what an account means for so many relatives who are alike."""
+    return Account(name=f"{count} relatives, {account.name}", loss=meaning.relatives(account.loss, count))
+
+
 def text(account: Account, *, count: int = 1, others: Sequence[Account] = ()) -> str:
     """Returns the meaning of a loss as text: errors of attackers, beliefs, a group, other accounts, and deployments.
 
@@ -53,14 +58,14 @@ def text(account: Account, *, count: int = 1, others: Sequence[Account] = ()) ->
     lines += grid(["false alarms", "hits, at most"], [[_share(x), _hits(loss, x)] for x in ALARMS], [True, True])
     lines += ["", "What may somebody believe about one person?", *_beliefs(loss)]
     if count > 1:
-        together = meaning.relatives(loss, count)
-        lines += ["", f"{count} relatives who are alike count together: {together}", *_beliefs(together)]
+        group = together(account, count).loss
+        lines += ["", f"{count} relatives who are alike count together: {group}", *_beliefs(group)]
     if others:
         rows = [[one.name, str(one.loss), _percent(one.loss)] for one in others]
         lines += ["", "Budgets", *grid(["who", "may cause", "best guess"], rows, [False, False, True])]
     lines += ["", "Beside published deployments, of which each protects something else"]
     rows = [[one.name, str(one.loss), _percent(one.loss)] for one in meaning.DEPLOYMENTS]
-    lines += [*grid(["what", "published", "best guess"], rows, [False, False, True]), ""]
+    lines += [*grid(["what", "as published", "best guess"], rows, [False, False, True]), ""]
     for one in meaning.DEPLOYMENTS:
         words = f"{one.name}: protects {one.unit}, {one.neighbours}. {one.source}"
         lines += textwrap.wrap(words, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -146,24 +151,45 @@ def beliefs(accounts: Sequence[Account], points: int = 101) -> str:
 def section(accounts: Sequence[Account]) -> str:
     """Returns the meaning of accounts as HTML, for a page that has the styles of plots."""
     shown = [one for one in accounts if one.loss != ZERO]
-    rows = "".join(
-        f"<tr><td>{escape(one.name)}</td><td>{escape(str(one.loss))}</td><td class='number'>{_percent(one.loss)}</td>"
-        f"<td class='number'>{_share(meaning.posterior('0.01', one.loss)[1])}</td>"
-        f"<td class='number'>{_hits(one.loss, '0.05')}</td></tr>"
-        for one in [*shown, *(Account(name=one.name, loss=one.loss) for one in meaning.DEPLOYMENTS)]
-    )
-    head = (
-        "<tr><th>what</th><th>loss</th><th class='number'>best guess of two</th>"
-        "<th class='number'>belief of 1 % becomes at most</th><th class='number'>hits at 5 % false alarms</th></tr>"
-    )
+    published = [Account(name=one.name, loss=one.loss) for one in meaning.DEPLOYMENTS]
     sources = "".join(
         f"<li>{escape(one.name)}: {escape(one.unit)}, {escape(one.neighbours)}. {escape(one.source)}</li>"
         for one in meaning.DEPLOYMENTS
     )
     return (
-        f"{curves(shown)}{beliefs(shown)}<div class='scroll'><table id='meanings'><thead>{head}</thead>"
-        f"<tbody>{rows}</tbody></table></div><p>Deployments protect other units than this dataset, and other "
-        f"neighbours: their figures compare only within these.</p><ul>{sources}</ul>"
+        f"<h3>Attackers</h3><p>{ATTACKERS}</p>{curves(shown)}<h3>Beliefs</h3><p>{BELIEFS}</p>{beliefs(shown)}"
+        f"<h3>In figures</h3>{_table('meanings', 'loss', shown)}"
+        f"<h3>Beside published deployments</h3>{_table('deployments', 'as published', published)}"
+        f"<p>{DEPLOYMENTS}</p><ul>{sources}</ul>"
+    )
+
+
+ATTACKERS = (
+    "Somebody must tell from all answers whether one person is in the data, or has which of two records, and knows "
+    "everything else. Who raises few false alarms misses most people: no attacker comes below the curve."
+)
+BELIEFS = (
+    "What anybody may think likely about one person before the answers, and at most after them. Where there is a "
+    "delta, answers of a chance of that order may tell more."
+)
+DEPLOYMENTS = (
+    "Figures are computed from the parameters as their sources publish them. Each protects something else than this "
+    "dataset does, so they compare only where unit and neighbours are alike."
+)
+
+
+def _table(place: str, losses: str, accounts: Sequence[Account]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(one.name)}</td><td>{escape(str(one.loss))}</td><td class='number'>{_percent(one.loss)}</td>"
+        f"<td class='number'>{_share(meaning.posterior('0.01', one.loss)[1])}</td>"
+        f"<td class='number'>{_hits(one.loss, '0.05')}</td></tr>"
+        for one in accounts
+    )
+    figures = ("best guess of two", "belief of 1 % becomes at most", "hits at 5 % false alarms")
+    head = "".join(f"<th class='number'>{one}</th>" for one in figures)
+    return (
+        f"<div class='scroll'><table id='{place}'><thead><tr><th>what</th><th>{losses}</th>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -171,9 +197,13 @@ def page(accounts: Sequence[Account], title: str) -> str:
     """Returns a page that needs nothing else."""
     looks = (
         ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;"
-        "padding:0 1rem}table{border-collapse:collapse;width:100%;font-size:.9rem}th{text-align:left}"
-        "th,td{padding:.3rem .7rem .3rem 0;border-bottom:1px solid #8884;vertical-align:top}.number{text-align:right}"
-        ".scroll{overflow-x:auto}.legend span{margin-right:1.2rem}"
+        "padding:0 1rem}h1{font-size:1.5rem;margin:0}h3{font-size:1.15rem;margin:2rem 0 .4rem}p,li{max-width:46rem;"
+        "overflow-wrap:anywhere}table{border-collapse:collapse;width:100%;font-size:.9rem}th{text-align:left;"
+        "line-height:1.2}th,td{padding:.3rem .7rem .3rem 0;border-bottom:1px solid #8884;vertical-align:top}"
+        ".number{text-align:right}td.number{white-space:nowrap}.scroll{overflow-x:auto}"
+        ".legend span{display:inline-block;margin-right:1.2rem}"
+        "@media (max-width:40rem){body{margin:1rem auto}ul{padding-left:1.2rem}table{font-size:.8rem}"
+        "th,td{padding-right:.3rem}}"
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.places import replaced
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 600  # seconds for one audit
+PATIENCE = 600  # seconds of a processor for one audit
 SENSITIVITY = (
     "replacing a unit treated as adding one",
     "a distinct count moves by 1",
@@ -71,6 +71,7 @@ REUSE = (
 )
 DEFECTS = (*SENSITIVITY, *CLAMPING, *WEIGHTS, *NOISE, *TAU, *LEDGER, *REUSE)
 """Names of mutants in `tests/mutants`."""
+STATES = {True: "found  ", False: "nothing", None: "no audit"}
 FIRST = """
 import sys, tempfile
 from pathlib import Path
@@ -110,21 +111,33 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def audited(folder: Path) -> tuple[bool, str, float]:
-    """Returns whether the auditor found something in a copy, what it said, and the seconds that it took."""
-    started = time.monotonic()
+def audited(folder: Path) -> tuple[bool | None, str, float]:
+    """Returns whether the auditor found something in a copy, what it said, and the seconds of a processor that it took.
+
+    Where the audit could not be made, or took longer than is waited for, neither is true: None.
+    """
+    started = _processor_seconds()
     environment = os.environ | {"PYTHONPATH": str(folder)}
     command = [sys.executable, "-B", "-c", FIRST]
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
+        command, cwd=folder, capture_output=True, text=True, check=False, env=environment, preexec_fn=_limited
     )
-    took = time.monotonic() - started
+    took = _processor_seconds() - started
     if done.returncode not in (0, 1) or (done.returncode == 1 and not done.stdout.startswith("found")):
-        return True, f"could not run: {done.stderr.strip()[-300:]}", took
+        return None, f"exit {done.returncode}: {done.stderr.strip()[-300:]}", took
     return done.returncode == 1, done.stdout.strip(), took
 
 
-def judged(mutant: Mutant, folder: Path) -> tuple[bool, str, float]:
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE))
+
+
+def judged(mutant: Mutant, folder: Path) -> tuple[bool | None, str, float]:
     """Returns what the auditor says of a copy with this defect."""
     name, mutated = replaced(mutant.place, mutant.old, mutant.new)
     file = folder / "dpquery" / name
@@ -148,7 +161,7 @@ def seeded(names: list[str], tell: Callable[[str], None]) -> list[str]:
         folder = copied(Path(made) / "copy")
         for name in names:
             found, words, took = judged(named(name), folder) if name else audited(folder)
-            tell(f"{'found ' if found else 'nothing'} {took:4.0f} s  {name or 'no defect'}: {words}")
+            tell(f"{STATES[found]} {took:4.0f} s  {name or 'no defect'}: {words}")
             missed += [name] if found is not bool(name) else []
     return missed
 

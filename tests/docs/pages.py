@@ -66,3 +66,10 @@ def anchors(page: Path) -> set[str]:
     """Returns the anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in _HEADING.findall(text)}
+
+
+def without_numbers(text: str) -> str:
+    """Returns a text without what differs by run: numbers, widths of columns, the form of intervals, and whether a mean
+    over few rows is NULL."""
+    plain = re.sub(r"[ -]+", " ", re.sub(r"-?\d[\d,./e-]*", "#", text))
+    return plain.replace("NULL", "# [# #]").replace("± #", "[# #]")

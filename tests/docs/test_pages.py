@@ -4,7 +4,7 @@
 Words behind the language of a block:
 
 - `python`: runs, all blocks of a page in one namespace and one empty folder; `python no-run` is compiled only.
-- `text exact`: what the Python block before it printed; `text like`: the same but for numbers.
+- `text exact`: what the Python or console block before it printed; `text like`: the same but for numbers.
 - `yaml`: a catalog loads, and is written to `<dataset>.yaml` for the page; `yaml refused` is a mistake; `yaml part` is
   YAML and no more.
 - `sql`: is planned over the page's catalog, or else the one of `docs/reference/catalog.md`; `sql refused Name` is
@@ -29,7 +29,7 @@ import yaml
 import dpquery as dp
 from dpquery.frontends.cli import main as cli
 from dpquery.frontends.pandas import datasets
-from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of, prose
+from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of, prose, without_numbers
 from tests.docs.worlds import session_over
 
 LANGUAGES = {"python", "toml", "text", "yaml", "sql", "console", "mermaid", ""}
@@ -62,7 +62,7 @@ class Page:
         if not block.words:
             return
         printed = self.printed.getvalue()
-        form = {"exact": str, "like": _without_numbers}[block.words[0]]
+        form = {"exact": str, "like": without_numbers}[block.words[0]]
         assert form(_trimmed(printed)) == form(_trimmed(block.text)), f"{self.name}:{block.line}"
 
     def _yaml(self, block: Block) -> None:
@@ -94,18 +94,13 @@ class Page:
                 arguments = shlex.split(re.split(r" \|\| ", command)[0])[1:]
                 _check_command(arguments)
                 if "run" in block.words:
-                    with contextlib.chdir(self.folder):
+                    self.printed = io.StringIO()
+                    with contextlib.chdir(self.folder), contextlib.redirect_stdout(self.printed):
                         assert cli.run(arguments) == 0, line
 
 
 def _trimmed(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
-
-
-def _without_numbers(text: str) -> str:
-    """Numbers, widths of columns, the form of intervals, and whether a mean over few rows is NULL, differ by run."""
-    plain = re.sub(r"[ -]+", " ", re.sub(r"-?\d[\d,./e-]*", "#", text))
-    return plain.replace("NULL", "# [# #]").replace("± #", "[# #]")
 
 
 def _given_catalog() -> dp.Catalog:

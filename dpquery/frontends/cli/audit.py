@@ -161,5 +161,6 @@ def meaning(
     accounts = [*own, *others]
     typer.echo(shown.text(accounts[0], count=relatives, others=others))
     if html is not None:
-        html.write_text(shown.page(accounts, "What an epsilon means"), encoding="utf-8")
+        alike = [shown.together(accounts[0], relatives)] if relatives > 1 else []
+        html.write_text(shown.page([*accounts, *alike], "What an epsilon means"), encoding="utf-8")
         say(f"[written to {html}]")
