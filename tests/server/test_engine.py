@@ -207,6 +207,14 @@ def test_row_level_requests_are_answered_with_synthetic_rows_where_there_are_som
     study.close()
 
 
+def test_a_sum_of_integers_is_numeric(study: Study) -> None:
+    """B9: as in PostgreSQL, so that a share of a total has a fraction."""
+    described = study.engine.describe("SELECT SUM(qty), COUNT(*) FROM orders", (), "alice", {})
+    assert [field.oid for field in described.fields] == [1700, 20]
+    share = "SELECT COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM orders GROUP BY region"
+    assert [field.oid for field in study.engine.describe(share, (), "alice", {}).fields] == [701]
+
+
 def test_parameters_get_types_from_what_they_stand_beside(study: Study) -> None:
     text = (
         "SELECT region, SUM(amount) FROM public.orders AS o WHERE o.ordered_on >= $1 AND qty = "
