@@ -11,6 +11,9 @@ from dpquery.accounting.accuracy_theorems import (
     laplace_epsilon,
     laplace_error,
     least_error,
+    plot_errors,
+    reconstruction_error,
+    response_error,
 )
 from dpquery.accounting.amounts import Amount
 from dpquery.accounting.amplification import subsampled
@@ -27,6 +30,7 @@ from dpquery.accounting.attackers import (
     roc,
 )
 from dpquery.accounting.batches import Noise, batch_delta, batch_epsilon, discrete_gaussian, discrete_laplace
+from dpquery.accounting.composed import compose
 from dpquery.accounting.composition import advanced, group, loss, optimal, optimal_delta, parallel, sequential
 from dpquery.accounting.conversions import (
     ORDERS,
@@ -51,6 +55,7 @@ from dpquery.accounting.conversions import (
     zcdp_to_rdp,
     zcdp_within,
 )
+from dpquery.accounting.densities import gaussian_density, laplace_density, plot_densities
 from dpquery.accounting.meaning import DEPLOYMENTS, Deployment, best_guess, posterior, relatives, trade_off
 from dpquery.kernel.loss import PrivacyLoss
 
@@ -70,6 +75,7 @@ __all__ = [
     "batch_delta",
     "batch_epsilon",
     "best_guess",
+    "compose",
     "compose_rdp",
     "discrete_gaussian",
     "discrete_gaussian_delta",
@@ -79,6 +85,7 @@ __all__ = [
     "exponential_error",
     "gaussian",
     "gaussian_delta",
+    "gaussian_density",
     "gaussian_epsilon",
     "gaussian_error",
     "gaussian_rdp",
@@ -87,6 +94,7 @@ __all__ = [
     "group",
     "laplace",
     "laplace_delta",
+    "laplace_density",
     "laplace_epsilon",
     "laplace_error",
     "laplace_rdp",
@@ -97,6 +105,8 @@ __all__ = [
     "optimal",
     "optimal_delta",
     "parallel",
+    "plot_densities",
+    "plot_errors",
     "plot_roc",
     "posterior",
     "pure_to_rdp",
@@ -105,7 +115,9 @@ __all__ = [
     "randomised_response_rdp",
     "rdp_delta",
     "rdp_to_approximate",
+    "reconstruction_error",
     "relatives",
+    "response_error",
     "roc",
     "sequential",
     "subsampled",

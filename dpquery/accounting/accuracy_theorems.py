@@ -6,18 +6,24 @@ intervals are exact. Proofs and sources: docs/concepts/textbook.md.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from dpquery.accounting.amounts import Amount, read, read_chance, read_delta, whole
 from dpquery.accounting.composition import advanced
 from dpquery.accounting.conversions import gaussian_scale, zcdp_within
-from dpquery.accounting.directed_bounds import above
-from dpquery.errors import InvalidLossError
+from dpquery.accounting.directed_bounds import above, exp_up
+from dpquery.errors import InvalidLossError, extra
 from dpquery.kernel.directed import ln_up, sqrt_up
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.tails import normal_tail
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _STEP = Fraction(1, 10**6)
 
@@ -81,6 +87,41 @@ def exponential_error(
     return above(unit * ln_up(whole(candidates, "candidates") / _failure(confidence)))
 
 
+def response_error(epsilon: Amount, *, people: int, confidence: Amount = "0.95") -> Fraction:
+    """Returns by how much a count of ones is off at most that is estimated from so many randomised responses:
+    sqrt(people ln(2 / (1 - confidence)) / 2) / tanh(epsilon / 2). A count with Laplace noise is off by no more than
+    `laplace_error(1 / epsilon)`, however many people there are.
+
+    Source: Hoeffding's inequality; each of the responses moves the estimate by 1 / tanh(epsilon / 2).
+    Example:
+        >>> round(float(response_error(1, people=10_000))), round(float(laplace_error(1)))
+        (294, 3)
+    """
+    pure, failure = read(epsilon, "epsilon"), _failure(confidence)
+    small = exp_up(-pure)
+    if small >= 1:
+        raise InvalidLossError("an epsilon this small tells nothing")
+    length = sqrt_up(whole(people, "people") * ln_up(2 / failure) / 2)
+    return above(length * (1 + small) / (1 - small))
+
+
+def reconstruction_error(error: Amount, *, people: int) -> int:
+    """Returns how many of the secret bits of so many people an attacker has wrong at most, who sees the count of ones
+    in every subset of them, each off by `error` at most: 4 error.
+
+    The attacker takes any bits whose counts are within the error of all answers. Noise that protects them grows in
+    proportion to the people.
+
+    Source: Dinur, Nissim 2003, Theorem 2; Dwork, Roth 2014, Theorem 8.1. Proof: the people whose bit is 1 wrongly are
+        a subset, whose counts under the truth and under the guess are both within the error of its answer, so that
+        they are at most 2 error; and so are those whose bit is 0 wrongly.
+    Example:
+        >>> reconstruction_error("2.5", people=64)
+        10
+    """
+    return min(whole(people, "people"), math.floor(4 * read(error, "error", zero=True)))
+
+
 def least_error(
     questions: int,
     *,
@@ -118,6 +159,27 @@ def least_error(
             scales["Gaussian, by zCDP"] = length * sqrt_up(1 / (2 * rho))
         ways += [Way(name, above(scale), gaussian_error(scale, **known)) for name, scale in scales.items()]  # type: ignore[arg-type]
     return sorted(ways, key=lambda way: way.error)
+
+
+def plot_errors(
+    functions: Mapping[str, Callable[[Fraction], Fraction]], epsilons: Iterable[Amount], *, axes: Axes | None = None
+) -> Axes:
+    """Returns matplotlib axes with the error of each mechanism against epsilon, on logarithmic scales.
+
+    Args:
+        functions: For each name the error at an epsilon: `{"Laplace": lambda e: laplace_error(1 / e)}`.
+        epsilons: Where they are compared.
+    Raises:
+        DPQueryError: matplotlib is not there; it comes with `pip install 'dpquery[plot]'`.
+    """
+    if axes is None:
+        axes = extra("matplotlib.pyplot", of="plot", purpose="a plot").subplots()[1]
+    given = [read(epsilon, "epsilon") for epsilon in epsilons]
+    for name, function in functions.items():
+        axes.plot([float(e) for e in given], [float(function(e)) for e in given], label=name)
+    axes.set(xlabel="epsilon", ylabel="error", xscale="log", yscale="log")
+    axes.legend()
+    return axes
 
 
 def _each(count: int, total: Fraction, slack: Fraction) -> Fraction:

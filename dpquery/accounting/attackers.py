@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpquery.accounting import tradeoff
 from dpquery.accounting.amounts import Amount, read, read_chance, whole
 from dpquery.accounting.batches import Noise, batch_profile
+from dpquery.accounting.composition import optimal_delta
+from dpquery.accounting.conversions import gaussian_delta
 from dpquery.errors import extra
 
 if TYPE_CHECKING:
@@ -26,10 +29,13 @@ class TradeOff:
     Attributes:
         name: What it is of, for people.
         misses: From a fraction from 0 to 1 to a fraction.
+        delta: From an epsilon of at least 0 to the least delta, rounded up, with which it is (epsilon, delta)-DP; it
+            must be that of a symmetric function. None where it is not known.
     """
 
     name: str
     misses: Callable[[Fraction], Fraction]
+    delta: Callable[[Fraction], Fraction] | None = None
 
     def __call__(self, false_alarms: Amount) -> Fraction:
         """Returns the least chance of a miss of a test with this chance of a false alarm."""
@@ -40,25 +46,32 @@ def approximate(epsilon: Amount, delta: Amount = 0) -> TradeOff:
     """Returns the trade-off that (epsilon, delta)-DP promises. Source: Wasserman, Zhou 2010; Dong, Roth, Su 2022."""
     pure, small = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta")
     name = f"({_short(pure)}, {_short(small)})"
-    return TradeOff(name, lambda x: tradeoff.tradeoff_of_approximate(pure, small, x))
+    return TradeOff(name, lambda x: tradeoff.tradeoff_of_approximate(pure, small, x), _delta(pure, small))
 
 
 def randomised_response(epsilon: Amount) -> TradeOff:
     """Returns that of a yes-no answer that is true with odds e^epsilon: all that (epsilon, 0) allows."""
     pure = read(epsilon, "epsilon", zero=True)
-    return TradeOff(f"randomised response {_short(pure)}", lambda x: tradeoff.tradeoff_of_randomised_response(pure, x))
+    name = f"randomised response {_short(pure)}"
+    return TradeOff(name, lambda x: tradeoff.tradeoff_of_randomised_response(pure, x), _delta(pure, Fraction(0)))
 
 
 def laplace(scale: Amount, sensitivity: Amount = 1) -> TradeOff:
     """Returns that of one number with continuous Laplace noise. Source: Dong, Roth, Su 2022."""
     pure = read(sensitivity, "sensitivity") / read(scale, "scale")
-    return TradeOff(f"Laplace {_short(pure)}", lambda x: tradeoff.tradeoff_of_laplace(pure, x))
+    name, delta = f"Laplace {_short(pure)}", partial(tradeoff.laplace_delta, pure)
+    return TradeOff(name, lambda x: tradeoff.tradeoff_of_laplace(pure, x), delta)
 
 
 def gaussian(scale: Amount, sensitivity: Amount = 1) -> TradeOff:
     """Returns that of continuous Gaussian noise; `scale` is the standard deviation. Source: Dong, Roth, Su 2022."""
     mu = read(sensitivity, "sensitivity") / read(scale, "scale")
-    return TradeOff(f"Gaussian {_short(mu)}", lambda x: tradeoff.tradeoff_of_gaussian(mu, x))
+    name = f"Gaussian {_short(mu)}"
+    return TradeOff(
+        name,
+        lambda x: tradeoff.tradeoff_of_gaussian(mu, x),
+        lambda e: gaussian_delta(e, scale=scale, sensitivity=sensitivity),
+    )
 
 
 def leak(delta: Amount) -> TradeOff:
@@ -67,7 +80,7 @@ def leak(delta: Amount) -> TradeOff:
     It is (0, delta)-DP, and attains it: what delta alone may mean.
     """
     small = read_chance(delta, "delta")
-    return TradeOff(f"leak {_short(small)}", lambda x: tradeoff.tradeoff_of_leak(small, x))
+    return TradeOff(f"leak {_short(small)}", lambda x: tradeoff.tradeoff_of_leak(small, x), lambda _: small)
 
 
 def leaky_response(epsilon: Amount, delta: Amount) -> TradeOff:
@@ -77,7 +90,7 @@ def leaky_response(epsilon: Amount, delta: Amount) -> TradeOff:
     """
     pure, small = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta")
     name = f"leaky response ({_short(pure)}, {_short(small)})"
-    return TradeOff(name, lambda x: tradeoff.tradeoff_of_leaky_response(pure, small, x))
+    return TradeOff(name, lambda x: tradeoff.tradeoff_of_leaky_response(pure, small, x), _delta(pure, small))
 
 
 def batch(noises: Iterable[Noise], *, points: int = 200) -> TradeOff:
@@ -121,6 +134,11 @@ def plot_roc(
     axes.set(xlabel="false alarms", ylabel="hits", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.legend()
     return axes
+
+
+def _delta(epsilon: Fraction, delta: Fraction) -> Callable[[Fraction], Fraction]:
+    """Returns the least delta of each total epsilon of what attains (epsilon, delta)-DP."""
+    return lambda total: optimal_delta(epsilon, 1, total_epsilon=total, delta=delta)
 
 
 def _short(amount: Fraction) -> str:

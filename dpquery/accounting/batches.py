@@ -80,7 +80,12 @@ def batch_delta(noises: Iterable[Noise], epsilon: Amount) -> Fraction:
 
 def batch_profile(noises: Iterable[Noise], epsilons: Iterable[Fraction]) -> list[tuple[Fraction, Fraction]]:
     """Returns each epsilon with a delta such that all measurements together are (epsilon, delta)-DP. As above."""
-    law, given = _distribution(noises), [*epsilons]
+    return profile_of(_distribution(noises), epsilons)
+
+
+def profile_of(law: Any, epsilons: Iterable[Fraction]) -> list[tuple[Fraction, Fraction]]:
+    """Returns each epsilon with the delta that the library finds of a distribution, and its rounding added."""
+    given = [*epsilons]
     found = [Fraction(law.get_delta_for_epsilon(math.nextafter(float(epsilon), 0))) for epsilon in given]
     deltas = [min(Fraction(1), above(delta * (1 + _EPSILON_ERROR) + _DELTA_ERROR)) for delta in found]
     return list(zip(given, deltas, strict=True))

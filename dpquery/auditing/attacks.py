@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpquery.accounting import reconstruction_error
 from dpquery.catalog import Catalog
 from dpquery.result.table import Result
 from dpquery.session.connecting import connect
@@ -94,7 +95,7 @@ def all_subsets(size: int = FEW) -> list[Fallen]:
         answers, error = (subsets @ bits + subsets @ other) / 2, exchanged / 2
         candidates = subsets[np.abs(exact - answers).max(axis=1) <= error]
         wrong = int(np.abs(candidates - bits).sum(axis=1).max())
-        found.append(Fallen(error=error, wrong=wrong / size, bound=min(1.0, 4 * error / size)))
+        found.append(Fallen(error=error, wrong=wrong / size, bound=reconstruction_error(error, people=size) / size))
     return found
 
 

@@ -18,6 +18,8 @@ from dpquery.accounting.local_reports import by_value
 from dpquery.catalog.tables import MOST_CATEGORIES, MOST_EPSILON
 from dpquery.errors import InvalidLossError, ParameterError
 from dpquery.kernel import samplers
+from dpquery.ledger.ledger import Ledger
+from dpquery.mechanisms.accountant import Accountant, Cost, pay
 
 Matrix = Sequence[Sequence[int | float | Fraction]]
 Floats = NDArray[np.float64]
@@ -32,15 +34,24 @@ class Estimate:
 
 
 def randomised_response(
-    values: Sequence[int], *, epsilon: Amount, categories: int | None = None, distances: Matrix | None = None
+    values: Sequence[int],
+    *,
+    epsilon: Amount,
+    categories: int | None = None,
+    distances: Matrix | None = None,
+    to: Accountant | Ledger | None = None,
 ) -> list[int]:
     """Returns a report for each value; each value and each report is the place of a category.
 
     Args:
-        values: From 0 to k - 1.
+        values: From 0 to k - 1, each of another person.
         epsilon: Of one report, at most 64.
         categories: k, from 2 to 1,000, where every lie is as likely as any other; or
         distances: The k by k matrix of distances between categories, 0 on the diagonal: near ones are told more often.
+        to: Who pays, before anything is drawn: epsilon once, as each person has one report.
+    Raises:
+        InsufficientBudgetError: It cannot be paid.
+        ParameterError: A value is none of the categories, or distances are none.
     Privacy:
         Each report alone is epsilon-locally private, up to a total variation of 2^-256.
     Source:
@@ -54,6 +65,7 @@ def randomised_response(
     if len(places) and not 0 <= places.min() <= places.max() < len(matrix):
         raise ParameterError("a value is none of the categories")
     masses = _masses(matrix, pure)
+    pay(to, Cost.pure(pure), f"randomised response of {len(places)} people over {len(matrix)} categories")
     return [int(report) for report in by_value(places, lambda true: masses[true])]
 
 

@@ -16,7 +16,7 @@ from dpquery.plan.expr import Column, Expression, children
 from dpquery.plan.logical import Aggregate, Relation
 from dpquery.plan.types import Type, Value
 from dpquery.plan.zones import UTC, wall_clock
-from dpquery.sql.bind.wording import clause_of, meant
+from dpquery.sql.bind.wording import advised_instead, clause_of, meant
 from dpquery.sql.parse.parse import span_of
 
 MAX_PARTS = 20_000
@@ -259,7 +259,7 @@ class Context:
             if name not in known and value not in (None, False, [], ()):
                 part = value[0] if isinstance(value, list) else value
                 place = part if isinstance(part, exp.Expression) else node
-                raise self.unsupported(f"{clause_of(name)} is not supported", place)
+                raise self.unsupported(f"{clause_of(name)} is not supported", place, advised_instead(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

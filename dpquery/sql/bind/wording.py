@@ -46,6 +46,10 @@ ADVISED = {
 }
 """What to write instead of functions that are not known as they are called, and of forms that are not."""
 
+_INSTEAD = {
+    "sample": "A sample hides people only if its members stay secret, which no engine promises: ask all rows, for "
+    "the same loss and a smaller error. `accounting.subsampled` says what a secret sample would save.",
+}
 _CLAUSES = {
     "locks": "FOR UPDATE",
     "sample": "TABLESAMPLE",
@@ -100,6 +104,11 @@ def form_of(node: exp.Expression) -> str:
 def clause_of(part: str) -> str:
     """Returns what to call a part of a clause that is not supported, by the parser's name of it."""
     return _CLAUSES.get(part, "this part of the query")
+
+
+def advised_instead(part: str) -> str:
+    """Returns what to write instead of a part of a clause that is not supported, "" where nothing is known."""
+    return _INSTEAD.get(part, "")
 
 
 def meant(name: str, known: Iterable[str]) -> str:

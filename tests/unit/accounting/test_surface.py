@@ -36,7 +36,8 @@ NAMES = {
     *("approximate", "randomised_response", "laplace", "gaussian", "leak", "leaky_response", "roc", "plot_roc"),
     *("discrete_laplace", "discrete_gaussian", "batch_epsilon", "batch_delta", "batch"),
     *("Way", "laplace_error", "laplace_epsilon", "gaussian_error", "exponential_error", "least_error"),
-    *("gaussians_rdp", "subsampled"),
+    *("gaussians_rdp", "subsampled", "compose", "reconstruction_error", "response_error", "plot_errors"),
+    *("laplace_density", "gaussian_density", "plot_densities"),
     *("DEPLOYMENTS", "Deployment", "best_guess", "posterior", "relatives", "trade_off"),
 }
 
@@ -98,6 +99,7 @@ def test_each_function_says_what_it_gives_and_names_a_source(name: str) -> None:
     text = inspect.getdoc(getattr(privacy, name)) or ""
     assert text.startswith("Returns ")
     unsourced = {"loss", "roc", "plot_roc", "discrete_laplace", "discrete_gaussian", "randomised_response", "leak"}
+    unsourced |= {"plot_errors", "plot_densities"}
     assert name in unsourced or any(
         word in text for word in ("Source", "Proof", "As above", "as above", "`pure_to_rdp`")
     )

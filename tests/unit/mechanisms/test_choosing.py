@@ -10,6 +10,7 @@ import pytest
 
 from dpquery import mechanisms
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, ParameterError
+from dpquery.mechanisms.responses import _masses
 
 CHOICES = [mechanisms.exponential, mechanisms.permute_and_flip, mechanisms.report_noisy_max]
 
@@ -71,3 +72,15 @@ def test_other_arguments_are_refused() -> None:
         mechanisms.debias([0], epsilon="1e-13", categories=2)
     with pytest.raises(InvalidLossError):
         mechanisms.randomised_response([0], epsilon=65, categories=2)
+
+
+def test_reports_over_the_grid_of_100_cells_fall_with_the_distance() -> None:
+    grid = [[Fraction(abs(a // 10 - b // 10) + abs(a % 10 - b % 10)) for b in range(100)] for a in range(100)]
+    epsilon = 4.0
+    law = np.array([[mass / sum(row) for mass in row] for row in _masses(grid, Fraction(4))])  # (true, report)
+    assert (law.max(axis=0) <= np.exp(epsilon) * law.min(axis=0) * (1 + 1e-9)).all()
+    for true in (0, 55, 99):
+        order = np.argsort(np.array(grid[true], dtype=np.float64), kind="stable")
+        assert (np.diff(law[true][order]) <= 1e-15).all()
+    reports = mechanisms.randomised_response(list(range(100)), epsilon=4, distances=grid)
+    assert len(reports) == 100 and set(reports) <= set(range(100))
