@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpquery.catalog.names import plain, shown
 from dpquery.catalog.rows import RowsToMeasure, has_one_row, rows_of
 from dpquery.catalog.strata import in_words
-from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
+from dpquery.catalog.tables import REFUSE, WORK, ColumnDeclaration, Table
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import show_amount
 from dpquery.plan.logical import LONGEST_TEXT
@@ -71,6 +71,8 @@ def _dataset(catalog: Catalog) -> Iterator[str]:
         yield f"  read of one {unit}: at most {catalog.defaults.row_limit:,} rows of a table without its own limit"
     if catalog.defaults.zone:
         yield f"  dates and timestamps without a time zone are read in {catalog.defaults.zone}"
+    if catalog.defaults.texts_without_keys != REFUSE:
+        yield f"  MIN and MAX of a text without public keys are {catalog.defaults.texts_without_keys}"
     yield f"  each fresh query costs at least {show_amount(catalog.defaults.least_charge)} of the analyst's limit"
     if catalog.profile is not None:
         yield f"  a profile of each data version costs {show_amount(catalog.profile)}"

@@ -13,7 +13,7 @@ from dpquery.catalog.ownership import resolve_keys_from, resolve_ownership
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
 from dpquery.catalog.strata import check_strata
-from dpquery.catalog.tables import WORK, Defaults
+from dpquery.catalog.tables import REFUSE, TEXTS_WITHOUT_KEYS, WORK, Defaults
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.versions import require_version
 from dpquery.errors import InvalidLossError
@@ -158,8 +158,12 @@ def _read_analysts(node: Node, total: Budget | None, reading: Reading) -> dict[s
     return analysts
 
 
+WORDS = ("zone", "texts_without_keys")
+"""Fields of `defaults` that are no numbers."""
+
+
 def _read_defaults(node: Node, reading: Reading) -> Defaults:
-    fields = reading.fields(node, optional=(*AMOUNTS, "max_groups", "max_rows", "row_limit", "least_charge", "zone"))
+    fields = reading.fields(node, optional=(*AMOUNTS, "max_groups", "max_rows", "row_limit", "least_charge", *WORDS))
     amounts = _read_amounts(fields, reading, (*AMOUNTS, "least_charge")) or {}
     least = amounts.get("least_charge", LEAST_SHARE)
     if least > 1:
@@ -174,4 +178,15 @@ def _read_defaults(node: Node, reading: Reading) -> Defaults:
         row_limit=counts.get("row_limit") or ROW_LIMIT,
         least_charge=least,
         zone=zone_of(fields["zone"], reading) if "zone" in fields else "",
+        texts_without_keys=_read_texts(fields["texts_without_keys"], reading)
+        if "texts_without_keys" in fields
+        else REFUSE,
     )
+
+
+def _read_texts(node: Node, reading: Reading) -> str:
+    """Returns what MIN and MAX of texts without keys give."""
+    said = reading.text(node)
+    if said is not None and said not in TEXTS_WITHOUT_KEYS:
+        reading.refuse(node, f"expected one of {', '.join(TEXTS_WITHOUT_KEYS)}")
+    return said or REFUSE

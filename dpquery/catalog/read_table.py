@@ -20,7 +20,7 @@ from dpquery.kernel.loss import parse_amount
 from dpquery.plan.logical import Ownership
 from dpquery.plan.ranges import number_of
 from dpquery.plan.strata import Strata
-from dpquery.plan.types import Kind, Type, Value
+from dpquery.plan.types import INT64, Kind, Type, Value
 
 COLUMN_FIELDS = (
     *("lower", "upper", "max_total", "nullable", "keys", "keys_from", "randomized", "max_length", "zone"),
@@ -173,6 +173,9 @@ def _read_column(
     max_length = read_length(fields, type, reading)
     require_short(places, max_length, reading)
     keys = tuple(places) if "keys" in fields else None
+    if lower is None and type == INT64:
+        numbers = [key for key in places if key is not None]
+        lower, upper = min(numbers, default=None), max(numbers, default=None)
     randomized = _read_randomized(fields, type, reading) if "randomized" in fields else None
     total = read_total(fields, type, lower, upper, reading)
     if randomized is not None:

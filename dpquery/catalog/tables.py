@@ -24,6 +24,11 @@ MOST_CATEGORIES, MOST_EPSILON = 1_000, Fraction(64)
 """Of a column that was reported by randomised response."""
 
 
+REFUSE = "refuse"
+TEXTS_WITHOUT_KEYS = (REFUSE, "null", "*")
+"""What may be said of MIN and MAX of texts without public keys."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """What a query costs and how contributions are bounded where neither query nor table says.
@@ -35,6 +40,8 @@ class Defaults:
         row_limit: Rows of one privacy unit that are read of a table, or of a block of it.
         zone: Time zone of the dates and timestamps that say none; "" for none.
         least_charge: What a fresh question costs at least, as a share of the analyst's limit, or else the dataset's.
+        texts_without_keys: What MIN and MAX of a text give where its values are not public: they are refused, or
+            "null" or "*" stands for each.
     """
 
     epsilon: Fraction | None = None
@@ -45,6 +52,7 @@ class Defaults:
     row_limit: int = ROW_LIMIT
     least_charge: Fraction = LEAST_SHARE
     zone: str = ""
+    texts_without_keys: str = REFUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.catalog.rows import RowsToMeasure
 from dpquery.catalog.strata import written
-from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
+from dpquery.catalog.tables import REFUSE, WORK, ColumnDeclaration, Table
 from dpquery.catalog.versions import VERSION
 from dpquery.kernel.accountant import LEAST_SHARE, Budget
 from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT
@@ -68,6 +68,8 @@ def _whole(catalog: Catalog) -> Iterator[str]:
     said += [f"row_limit: {given.row_limit}"] if given.row_limit != ROW_LIMIT else []
     said += [f"least_charge: {_amount(given.least_charge)}"] if given.least_charge != LEAST_SHARE else []
     said += [f"zone: {text(given.zone)}"] if given.zone else []
+    if given.texts_without_keys != REFUSE:
+        said += [f"texts_without_keys: {text(given.texts_without_keys)}"]
     if said:
         yield f"defaults: {{{', '.join(said)}}}"
     yield "tables:"

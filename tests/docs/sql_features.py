@@ -84,6 +84,9 @@ CLAUSES = {
     "HAVING": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex HAVING COUNT(*) > 100",
     "HAVING by output names": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex HAVING n > 100",
     "MIN, MAX, ANY_VALUE of a key": "SELECT sex, MIN(sex) AS least, COUNT(*) AS n FROM patients GROUP BY sex",
+    "columns of a public table that follow from a key": (
+        "SELECT code, panel, COUNT(*) AS n FROM labs JOIN tests ON test = code GROUP BY code"
+    ),
     "ORDER BY": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex ORDER BY n DESC NULLS LAST",
     "LIMIT, OFFSET, FETCH": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex ORDER BY n DESC LIMIT 1",
     "DISTINCT": "SELECT DISTINCT town FROM patients",

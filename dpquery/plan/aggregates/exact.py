@@ -88,7 +88,7 @@ ANY_VALUE = Pick(
     "any_value",
     "The least value; NULL where no value is not NULL.",
     spellings=("ARBITRARY",),
-    advice="GROUP BY the value, or take COUNT(DISTINCT x).",
+    advice="GROUP BY it too, or take COUNT(DISTINCT x); by a unique key of a public table, its columns are free.",
 )
 FIRST = Pick(
     "first",

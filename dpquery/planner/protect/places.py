@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpquery.errors import UnsupportedQueryError
+from dpquery.plan.aggregates.choices import MAX, MIN
 from dpquery.plan.expr import Case, Expression, Literal
 from dpquery.plan.functions import call
-from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import INT64, Type, Value
+from dpquery.plan.logical import AggregateColumn, Computed
+from dpquery.plan.types import INT64, TEXT, Type, Value
 
 MOST_PLACES = 100
 """Public keys among which MIN and MAX choose."""
@@ -31,6 +32,24 @@ def places(
         )
     keys = [Literal(value=one, type=type) for one in sorted(known, key=str)]
     return keys, [Literal(value=place, type=INT64) for place in range(len(keys))]
+
+
+def without_keys(
+    columns: Sequence[AggregateColumn], domain: Callable[[Expression], tuple[Value, ...] | None], shown: str
+) -> dict[str, Computed]:
+    """Returns MIN and MAX of texts that have no public keys, by id, as the constant that the catalog has them show;
+    no row decides anything of it.
+
+    Args:
+        domain: The public values of an expression.
+        shown: The catalog's `texts_without_keys`, if it does not have them refused.
+    """
+    constant = Literal(value=None if shown == "null" else shown, type=TEXT)
+    return {
+        column.id: Computed(id=column.id, name=column.name, expression=constant)
+        for column in columns
+        if column.function in (MIN, MAX) and column.type == TEXT and column.argument and not domain(column.argument)
+    }
 
 
 def public_keys(column: AggregateColumn, name: str, domain: tuple[Value, ...] | None) -> tuple[Value, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.cached_locality import cached_locality
+from dpquery.catalog.tables import REFUSE
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.contributions import groups_per_unit
@@ -46,6 +47,7 @@ from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
 from dpquery.planner.protect.owned import refuse_owned
+from dpquery.planner.protect.places import without_keys
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of
@@ -191,7 +193,9 @@ def _measurement(
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     if any(key.domain is None for key in keys):
         refuse_owned(boundary, catalog)
-    counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
+    shown = catalog.defaults.texts_without_keys
+    fixed = {} if shown == REFUSE else without_keys(boundary.aggregates, lambda e: _domain(e, source, known), shown)
+    counted = tuple(_counting_units(c, source, owners) for c in boundary.aggregates if c.id not in fixed)
     of_units = [c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted]
     chosen = choose(
         *(boundary, keys, catalog, public, bounds.max_rows, bounds.max_groups),
@@ -219,7 +223,7 @@ def _measurement(
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
     least = LEAST_BESIDE_NUMBERS if any(of_units) else 2
     in_rounds = bool(units) and not measures.single and (weights.max_groups or least) >= least
-    rest = (counted, boundary, keys, weights, chosen.source, catalog, public, covers)
+    rest = (counted, fixed, boundary, keys, weights, chosen.source, catalog, public, covers)
     made = _measured(measures, *rest, in_rounds=in_rounds)
     if adds_up and any(c.function in (COUNT, SUM) and c.type != FLOAT64 for c in counted):
         return made  # whole numbers that follow from vectors are rounded, and sums of rounded ones are others
@@ -231,6 +235,7 @@ def _measurement(
 def _measured(
     measures: MeasurementSet,
     counted: tuple[AggregateColumn, ...],
+    fixed: Mapping[str, Computed],
     boundary: Aggregate,
     keys: tuple[Key, ...],
     weights: Weights,
@@ -274,7 +279,8 @@ def _measured(
         limited=measures.limited,
         shows_units=shows_units,
     )
-    return SeparateMeasurement(aggregate=aggregate, computed=computed, boundary=boundary, grouping=grouping)
+    every = (*computed, *fixed.values())
+    return SeparateMeasurement(aggregate=aggregate, computed=every, boundary=boundary, grouping=grouping)
 
 
 def _different(

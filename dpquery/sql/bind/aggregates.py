@@ -82,6 +82,19 @@ class Collector:
         )
         return self._shared(column, node)
 
+    def same_in_group(self, column: Column, node: exp.Expression) -> Column:
+        """Returns the column that will hold the value of a column that is the same in all rows of a group."""
+        made = AggregateColumn(
+            id=self.context.fresh(),
+            name=node.name,
+            function=ANY_VALUE,
+            argument=column,
+            filter=None,
+            type=column.type,
+            span=span_of(node, self.context.text),
+        )
+        return self._shared(made, node)
+
     def _shared(self, column: AggregateColumn, node: exp.Expression) -> Column:
         """Returns the column of an equal aggregate, or adds this one."""
         read = (column.function, column.argument, column.second, column.filter, column.fraction)

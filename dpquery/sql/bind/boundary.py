@@ -15,6 +15,7 @@ from dpquery.plan.logical import column as column_of
 from dpquery.plan.one_to_one import unit_behind
 from dpquery.plan.types import BOOLEAN
 from dpquery.sql.bind.aggregates import MAX_AGGREGATES
+from dpquery.sql.bind.looked_up import ONE_OF_THEM, with_looked_up, without_looked_up
 from dpquery.sql.bind.predicates import may_be_null
 from dpquery.sql.bind.scope import Context
 from dpquery.sql.names.aggregate_names import DEFAULT_ADVICE
@@ -36,7 +37,9 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
     keys = with_unit(aggregate.group_by, aggregate.source, context)
     if keys != aggregate.group_by:
         return _exact(replace(aggregate, group_by=keys, spans=()))
-    for column in aggregate.aggregates:
+    may_follow = any(column.function in ONE_OF_THEM for column in aggregate.aggregates)
+    measured, following = without_looked_up(aggregate, context) if may_follow else (aggregate, {})
+    for column in measured.aggregates:
         if not column.function.is_private:
             shown = column.function.shown if column.name == column.function.name else column.name.upper()
             error = context.unsupported(
@@ -46,7 +49,8 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
             )
             error.span = column.span or error.span
             raise error
-    return _released(aggregate, context)
+    groups = _released(measured, context)
+    return with_looked_up(groups, aggregate, following, context) if following else groups
 
 
 def _exact(aggregate: Aggregate) -> Relation:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from dpquery.plan import functions
-from dpquery.plan.expr import Expression, Literal
+from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.types import DATE, INT64, TIMESTAMP
 from dpquery.sql.names.date_intervals import INTERVAL_DIALECTS, has_interval, part_name
 
@@ -41,6 +41,23 @@ def extracted(
             raise TypeError(f"of AGE the years and months are known, not {part}")
         return _part(functions.call("full_months_between", (earlier, later)), *_AGES[part])
     return None
+
+
+def moved(made: Expression, node: exp.Expression, dialect: str) -> Expression:
+    """Returns a date that the node moves by an interval as a timestamp, where the dialect has it so."""
+    by_interval = isinstance(node, exp.Add | exp.Sub) and dialect in INTERVAL_DIALECTS and has_interval(node)
+    return functions.cast(made, TIMESTAMP, made.span) if by_interval and made.type == DATE else made
+
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "in", "is_distinct_from", "is_not_distinct_from")
+
+
+def as_dates(operation: str, arguments: Sequence[Expression]) -> list[Expression]:
+    """Returns the arguments of a comparison as dates where all are dates or dates read as timestamps, at midnight:
+    the comparison is the same, and known keys and bounds of a date serve it."""
+    dates = [one.argument if isinstance(one, Cast) and one.type == TIMESTAMP else one for one in arguments]
+    fits = operation in _COMPARISONS and all(one.type == DATE for one in dates)
+    return dates if fits else list(arguments)
 
 
 def _are_moments(*given: Expression) -> bool:

@@ -17,7 +17,7 @@ from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, 
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, decimal
 from dpquery.plan.zones import UTC
-from dpquery.sql.bind.differences import ADVICE, extracted
+from dpquery.sql.bind.differences import ADVICE, as_dates, extracted, moved
 from dpquery.sql.bind.moments import constant_moment, epoch_refused, with_format, without_zones, zone_refused
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
@@ -211,7 +211,7 @@ class Binder:
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
         arguments = without_zones([self.bind(part) for part in nodes], self._context.catalog.zone)
         self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
-        return self._apply(name, arguments, node)
+        return moved(self._apply(name, as_dates(name, arguments), node), node, self._context.dialect)
 
     def _compare(
         self, kind: type[exp.GTE | exp.LTE], left: exp.Expression, right: exp.Expression, node: exp.Expression

@@ -18,6 +18,7 @@ from dpquery.sql.bind.expressions import Binder, WindowFunctions, conjunct_trees
 from dpquery.sql.bind.grouping_sets import GroupingSets, KeySet, has_sets, key_sets
 from dpquery.sql.bind.joins import equality
 from dpquery.sql.bind.late_joins import check_unread, refusal, with_late
+from dpquery.sql.bind.looked_up import led_by, with_looked_up, without_looked_up
 from dpquery.sql.bind.public_side import check_groups, rows_counted, with_all_keys, with_unmatched
 from dpquery.sql.bind.scope import Context, PublicSide, Scope
 from dpquery.sql.bind.subqueries import JoinedSubqueries
@@ -89,7 +90,12 @@ class Grouping:
         or none where there are no rows.)"""
         if has_sets(group) or group.args.get("all"):
             return group
-        kept = [node for node in group.expressions if _is_text(node) or not _is_constant(self._key_tree(node))]
+        names = {column.name for column in self._source.columns} | {item.alias for item in self._select.expressions}
+        kept = [
+            node
+            for node in group.expressions
+            if (_is_text(node) and node.name in names) or not _is_constant(self._key_tree(node))
+        ]
         if len(kept) == len(group.expressions) or not (kept or is_private(self._source.relation)):
             return group
         made = group.copy()
@@ -200,13 +206,15 @@ class Grouping:
 
     def _groups_of(self, aggregate: Aggregate, side: PublicSide) -> Relation:
         """Returns the groups of an aggregation over an outer join that keeps public rows: those of all of them."""
-        check_groups(self._keys, aggregate, self._source, self._context)
-        counted = rows_counted(self._keys, aggregate.aggregates, self._source, self._context)
+        measured, following = without_looked_up(aggregate, self._context)
+        check_groups(self._keys, measured, self._source, self._context)
+        counted = rows_counted(self._keys, measured.aggregates, self._source, self._context)
         given = {id: self._context.fresh() for id in counted}
-        columns = tuple(replace(a, id=given.get(a.id, a.id)) for a in aggregate.aggregates)
-        groups = at_boundary(replace(aggregate, aggregates=columns), self._select, self._context)
+        columns = tuple(replace(a, id=given.get(a.id, a.id)) for a in measured.aggregates)
+        groups = at_boundary(replace(measured, aggregates=columns), self._select, self._context)
         groups = with_all_keys(groups, self._keys, side, self._context)
-        return with_unmatched(groups, {new: old for old, new in given.items()}) if given else groups
+        groups = with_unmatched(groups, {new: old for old, new in given.items()}) if given else groups
+        return with_looked_up(groups, aggregate, following, self._context) if following else groups
 
     def _correlate(self, condition: Expression) -> Expression:
         """Returns a condition that reads the query around over a key: its own side of the equality becomes one."""
@@ -262,6 +270,10 @@ class Grouping:
             return bound if self._sets is not None else Literal(value=0, type=INT64)
         known = {a.id for a in self._collector.columns} | {column.id for column in self._keys.values()}
         if isinstance(bound, Column) and not (bound.id in known | self.made_above or self._subqueries.gives(bound.id)):
+            keys = [] if self._sets is not None else [key.id for key in self._keys if isinstance(key, Column)]
+            led = led_by(bound.id, keys, self._source.relation, self._context)
+            if led is not None:
+                return self._collector.same_in_group(bound, node) if led[1].scan.public else self._as_key(bound)
             name = next((c.name for c in self._source.columns if c.id == bound.id), "of a subquery")
             error = self._context.unsupported(
                 f"column {name} is neither in GROUP BY nor inside an aggregate",

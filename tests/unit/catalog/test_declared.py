@@ -79,6 +79,9 @@ def test_null_is_a_key_of_a_nullable_column() -> None:
     [
         ("{type: int64, lower: -9223372036854775808, upper: 9223372036854775807}", -(2**63), 2**63 - 1),
         ("{type: int64, lower: -0, upper: +7}", 0, 7),
+        ("{type: int64, keys: [3, -1, 2]}", -1, 3),
+        ("{type: int64, nullable: true, keys: [null, 4]}", 4, 4),
+        ("{type: int64, keys: [3, 4], lower: 0, upper: 9}", 0, 9),
         ("{type: float64, lower: -1e300, upper: 1e3}", -1e300, 1000.0),
         ("{type: float64, lower: -0.0, upper: .5}", 0.0, 0.5),
         ("{type: float32, lower: 1, upper: 1}", 1.0, 1.0),
