@@ -244,14 +244,14 @@ class Result:
     def __str__(self) -> str:
         return "\n".join([self.to_text(), *self._noted(), self._footer()])
 
-    def to_text(self) -> str:
-        """Returns the table for people, each noisy cell with its interval; neither notes nor the charge."""
-        rows = self.cells()
+    def to_text(self, most: int = SHOWN_ROWS) -> str:
+        """Returns so many rows for people, each noisy cell with its interval; neither notes nor the charge."""
+        rows = self.cells(most)
         widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(self.columns)]
         numeric = [_is_number(field.type) for field in self._table.schema]
         lines = [_line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
         lines += [_line(row, widths, numeric) for row in rows]
-        return "\n".join([*lines, *self._more()])
+        return "\n".join([*lines, *self._more(most)])
 
     def __repr__(self) -> str:
         return str(self)
@@ -267,9 +267,9 @@ class Result:
         foot = "<br>".join(html.escape(line) for line in [*self._more(), *self._noted(), self._footer()])
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
 
-    def cells(self) -> list[list[str]]:
-        """Returns the shown cells as text, each noisy one with its interval; intervals are aligned by column."""
-        shown = self._table.slice(0, SHOWN_ROWS)
+    def cells(self, most: int = SHOWN_ROWS) -> list[list[str]]:
+        """Returns the first rows as text, each noisy cell with its interval; intervals are aligned by column."""
+        shown = self._table.slice(0, most)
         columns: list[list[str]] = []
         for name, column in zip(self.columns, shown.columns, strict=True):
             values = column.to_pylist()
@@ -281,8 +281,8 @@ class Result:
             columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist(), beside))
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def _more(self) -> list[str]:
-        hidden = len(self._table) - SHOWN_ROWS
+    def _more(self, most: int = SHOWN_ROWS) -> list[str]:
+        hidden = len(self._table) - most
         return [f"... {hidden} more rows"] if hidden > 0 else []
 
     def _noted(self) -> list[str]:

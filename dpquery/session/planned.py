@@ -48,13 +48,14 @@ class Plan:
         ledger: Ledger,
         prices: Callable[[], pd.DataFrame],
         *,
+        expected: Callable[[], tuple[str, ...]],
         analyst: str,
         least: Fraction,
         notes: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
         told: tuple[str, ...] = (),
     ) -> None:
-        self._prices, self._told = prices, told
+        self._prices, self._expected, self._told = prices, expected, told
         self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
         loss = parts.charge(ledger.budget.kind, ledger.declarations)
         self.charge: PrivacyLoss = charge_at_least(loss, ledger.budgets.get(analyst, ledger.budget), least)
@@ -96,6 +97,13 @@ class Plan:
         column the half-width of its intervals; NaN where that depends on the data. Reads no private row. Of a query in
         steps it is empty."""
         return self._prices()
+
+    @cached_property
+    def expected(self) -> tuple[str, ...]:
+        """How far the noisy columns of the answer would be off, with the confidence that is asked: a phrase for each,
+        as `n ± 30`. An average has it for a number of rows, a quantile in ranks. What is stored already is not
+        considered. Of a query in steps only the last one is."""
+        return self._expected()
 
     def __str__(self) -> str:
         return "\n".join([self._text, *self._told])

@@ -1,4 +1,4 @@
-"""What several losses and errors would cost: planned again for each, without touching data."""
+"""How far an answer would be off, and what other losses and errors would cost: planned again for each, without data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from dpquery.errors import QueryError
 from dpquery.kernel.accountant import Budget, BudgetKind, charge_at_least, charge_of
 from dpquery.kernel.loss import show_amount
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
+from dpquery.kernel.plan import Count
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.aims import Aim, aims_of
 from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.budget.least_noise import Pair
 from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, noisy_numbers
 from dpquery.reuse.follows import without
 from dpquery.session.options import Request
@@ -24,6 +26,8 @@ from dpquery.session.pipeline import Prepared
 
 LOSSES = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
 ERRORS = (Fraction(10), Fraction(100), Fraction(1000))
+ASSUMED = Fraction(1000)
+"""Of so many rows the error of an average is told, where none is assumed."""
 
 
 def prices(
@@ -57,6 +61,34 @@ def prices(
         if row is not None:
             rows[f"error={show_amount(error)}"] = row
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def expected(request: Request, prepared: Prepared, ledger: Ledger) -> tuple[str, ...]:
+    """Returns the phrases of `Plan.expected`."""
+    noises, pairs = _noises(prepared, ledger), _pairs(prepared)
+    numbers = noisy_numbers(prepared.private.aggregates) if request.simultaneous else None
+    assumed = {} if request.accuracy is None else request.accuracy.rows
+    said: dict[str, str] = {}
+    for aim in aims_of(prepared.private, {}):
+        if not aim.name or aim.name in said:
+            continue
+        rows = assumed.get(aim.name, ASSUMED)
+        fixed, at_rows = (
+            _half_width(aim, prepared, noises, 1 - request.confidence, given, numbers) for given in (None, rows)
+        )
+        choice = choice_of(aim, pairs)
+        unit = "" if choice is None else " values" if pairs[choice][1].count is Count.MODE else " ranks"
+        if not aim.is_itself or prepared.private.added or (math.isnan(fixed) and math.isnan(at_rows)):
+            said[aim.name] = f"{aim.name}: depends on the data"
+        elif math.isnan(fixed):
+            said[aim.name] = f"{aim.name} ± {_short(at_rows)} over {float(rows):,.15g} rows, less over more"
+        else:
+            said[aim.name] = f"{aim.name} ± {_short(fixed)}{unit}"
+    return tuple(said.values())
+
+
+def _short(width: float) -> str:
+    return f"{width:,.0f}" if width >= 100 else f"{width:.3g}"
 
 
 def _row(
@@ -98,7 +130,7 @@ def _half_width(
     Args:
         numbers: How many noisy numbers share the failure; None where those of each cell do.
     """
-    pairs = {m.id: (one.aggregate, m) for one in prepared.budgeted.aggregates for m in one.aggregate.measures}
+    pairs = _pairs(prepared)
     choice = choice_of(aim, pairs)
     if choice is not None:
         aggregate, measure = pairs[choice]
@@ -108,6 +140,10 @@ def _half_width(
     each = failure / (numbers or 1)
     found = half_width_of(aim, noises, each, rows, pairs, at_once=numbers is not None)
     return math.nan if found is None else found
+
+
+def _pairs(prepared: Prepared) -> dict[str, Pair]:
+    return {m.id: (one.aggregate, m) for one in prepared.budgeted.aggregates for m in one.aggregate.measures}
 
 
 def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, NoiseLaw]:

@@ -30,7 +30,7 @@ from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
 from dpquery.session.planned import Plan, told_with_plan
-from dpquery.session.prices import prices
+from dpquery.session.prices import expected, prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
 from dpquery.session.steps import answered_in_steps, in_steps, require_enough
@@ -286,6 +286,7 @@ class Session:
             parts,
             self._ledger,
             table,
+            expected=lambda: expected(request, prepared, self._ledger),
             analyst=self._analyst,
             least=least,
             notes=known.notes,

@@ -198,7 +198,7 @@ SELECT REGEXP_EXTRACT(referrer, r'https?://([^/]+)') AS host, COUNT(*) AS n FROM
 SELECT COUNT(*) FROM (SELECT user_id, (ARRAY_AGG(platform ORDER BY happened))[1] AS first_platform, BOOL_OR(platform = 'web') AS web FROM events GROUP BY user_id) t WHERE first_platform = 'ios' AND web;
 
 -- Export of raw events for one user.
--- refused: UnsupportedQueryError: ORDER BY and LIMIT rank the rows of different privacy units against each other
+-- refused: UnsupportedQueryError: the result would hold rows of single privacy units (user)
 -- right: rows of one person
 SELECT * FROM events WHERE user_id = 'u0007' ORDER BY happened;
 

@@ -61,7 +61,7 @@ SELECT p.sex, AVG(EXTRACT(YEAR FROM AGE(a.admitted, p.birth_date))) AS mean_age 
 SELECT CASE WHEN 2024 - EXTRACT(YEAR FROM birth_date) < 18 THEN '0-17' WHEN 2024 - EXTRACT(YEAR FROM birth_date) < 65 THEN '18-64' ELSE '65+' END AS band, COUNT(*) AS n FROM patients GROUP BY band ORDER BY band;
 
 -- Which patients cost us most?
--- refused: UnsupportedQueryError: ORDER BY and LIMIT rank the rows of different privacy units against each other
+-- refused: UnsupportedQueryError: the result would hold rows of single privacy units (patient)
 -- right: rows of single people
 SELECT patient_id, SUM(cost) AS cost FROM admissions GROUP BY patient_id ORDER BY cost DESC LIMIT 10;
 

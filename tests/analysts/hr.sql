@@ -52,7 +52,7 @@ SELECT d.division, SUM(e.salary) AS payroll, SUM(e.salary) * 1.0 / MAX(d.budget)
 SELECT d.department, d.budget, SUM(e.salary) AS payroll, d.budget - SUM(e.salary) AS left_over FROM departments d JOIN employees e ON e.department = d.department GROUP BY d.department, d.budget;
 
 -- Who earns most?
--- refused: UnsupportedQueryError: ORDER BY and LIMIT rank the rows of different privacy units against each other
+-- refused: UnsupportedQueryError: the result would hold rows of single privacy units (employee)
 -- right: rows of single people
 SELECT emp_id, salary FROM employees ORDER BY salary DESC LIMIT 5;
 

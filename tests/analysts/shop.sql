@@ -151,7 +151,7 @@ SELECT WIDTH_BUCKET(total, 0, 2000, 20) AS bucket, COUNT(*) FROM orders GROUP BY
 SELECT channel, MIN(total), MAX(total) FROM orders GROUP BY channel;
 
 -- The largest ten orders.
--- refused: UnsupportedQueryError: ORDER BY and LIMIT rank the rows of different privacy units against each other
+-- refused: UnsupportedQueryError: the result would hold rows of single privacy units (customer)
 -- right: rows of single people
 SELECT order_id, total FROM orders ORDER BY total DESC LIMIT 10;
 

@@ -7,10 +7,9 @@ import datetime
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,14 @@ from dpquery.frontends.text import grid, number
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpquery.kernel.loss import PrivacyLoss
     from dpquery.result.table import Result
+    from dpquery.session.options import Options
     from dpquery.session.planned import Plan
     from dpquery.session.session import Session
 
 MOST_ROWS = 40  # that a table on the terminal shows
+MOST_ERRORS = 8  # of columns that are told before a query is paid
 
 
 class Format(StrEnum):
@@ -122,36 +124,70 @@ def _wide_table(answer: Result) -> str:
     return "\n".join([*grid(table.column_names, rows, right), *more]) + "\n"
 
 
-def show_charge(answer: Result, session: Session) -> None:
+def show_charge(answer: Result, session: Session, options: Options, *, say: Callable[[str], None] = say) -> None:
     """Says what is known of rows that are left out, what an answer cost, and what is left."""
     for note in answer.notes:
         say(f"[{note}]")
     level = f"{answer.level}; " if len(answer.accuracy.columns) else ""
     place = f" to {answer.blocks}" if answer.blocks else ""
-    charged = f"charged {answer.charge}{place}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
+    paid = as_asked(answer.charge, session, options)
+    charged = f"charged {paid}{place}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
     say(f"[{level}{charged}; left for {session.analyst}: {session.remaining}]")
 
 
-def prices_text(plan: Plan) -> str:
+def as_asked(charge: PrivacyLoss, session: Session, options: Options) -> str:
+    """Returns a charge in rho with the epsilon that the query asked for, by itself or by the catalog's default."""
+    from dpquery.kernel.loss import parse_amount, show_amount
+
+    said = options.rho is not None or options.error is not None
+    usual = None if said else session.catalog.defaults.epsilon
+    asked = usual if options.epsilon is None else parse_amount(options.epsilon, name="epsilon")
+    return f"{charge} (asked as epsilon {show_amount(asked)})" if charge.rho and asked else str(charge)
+
+
+def prices_text(plan: Plan, session: Session) -> str:
     """Returns what losses and errors would cost: for each column how far it may be off, of a quantile in ranks."""
+    from dpquery.kernel.accountant import BudgetKind
+
     prices = plan.prices
     rows = [
         [str(asked), *("" if math.isnan(found) else f"{found:,.4g}" for found in row)]
         for asked, row in zip(prices.index, prices.to_numpy().tolist(), strict=True)
     ]
-    return "\n".join(grid(["", *prices.columns], rows, [False] + [True] * len(prices.columns))) + "\n"
+    if not rows:
+        return "none: a query in steps has no table of prices\n"
+    currency = "epsilon" if session.catalog.budget.kind is BudgetKind.PURE else "rho"
+    names = [f"charge ({currency})" if name == "charge" else str(name) for name in prices.columns]
+    return "\n".join(grid(["", *names], rows, [False] + [True] * len(names))) + "\n"
 
 
-def show_prospect(plan: Plan, session: Session) -> None:
-    """Says what a query would leave, and how often it could be asked."""
-    left, charge = session.remaining_for(plan), plan.charge
-    pairs = ((charge.epsilon, left.epsilon), (charge.delta, left.delta), (charge.rho, left.rho))
-    times = min((rest // cost for cost, rest in pairs if cost), default=None)
-    often = "" if times is None else f"; enough for {_times(times)}"
+def expected_text(plan: Plan) -> str:
+    """Returns how far the columns of an answer would be off, and how small a group may be that is shown."""
+    said = list(plan.expected)
+    more = [f"and {len(said) - MOST_ERRORS} more columns"] if len(said) > MOST_ERRORS else []
+    errors = "; ".join([*said[:MOST_ERRORS], *more]) or "none: nothing is measured"
+    taus = sorted({one.tau for one in plan.measurements if one.tau is not None})
+    hidden = f"\n[groups of fewer than about {taus[-1]:,} units would not be shown]" if taus else ""
+    return f"[expected errors: {errors}]{hidden}"
+
+
+def show_prospect(plan: Plan, session: Session, *, say: Callable[[str], None] = say) -> None:
+    """Says how far a query would be off, what it would leave, and how often it could be asked."""
+    say(expected_text(plan))
+    left, times = session.remaining_for(plan), times_of(plan, session)
+    often = "" if times is None else f"; enough for {such(times)}"
     say(f"[nothing was charged; left for {session.analyst}: {left}{often}]")
 
 
-def _times(times: int | Fraction) -> str:
+def times_of(plan: Plan, session: Session) -> int | None:
+    """Returns how often a query could be asked with what is left, if each time costs as much; None if it is free."""
+    left, charge = session.remaining_for(plan), plan.charge
+    pairs = ((charge.epsilon, left.epsilon), (charge.delta, left.delta), (charge.rho, left.rho))
+    return min((rest // cost for cost, rest in pairs if cost), default=None)
+
+
+def such(times: int) -> str:
+    """Returns so many such queries, in words."""
     return "no such query" if times == 0 else f"{times:,} such {'query' if times == 1 else 'queries'}"
 
 

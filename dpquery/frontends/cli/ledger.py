@@ -5,6 +5,7 @@ What the owner decides is in `owner.py`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -19,12 +20,15 @@ import typer
 from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of
 from dpquery.frontends.cli.options import CatalogFile, LedgerFile, opt
 from dpquery.frontends.opening import is_url, ledger_beside, open_ledger, shown
-from dpquery.frontends.text import bar, grid, percent
+from dpquery.frontends.text import BAR, bar, grid, percent
 
 if TYPE_CHECKING:
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.ledger.ledger import Entry, Ledger
 
+
+NARROW = 8
+"""Characters of a bar in the shell, whose lines fit 80 columns."""
 
 ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
 
@@ -48,16 +52,37 @@ def budget(
         told = _budget_json(opened, accounts) | ({"remaining_by_block": blocks} if blocks else {})
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
+    typer.echo("\n".join(_budget_text(opened, accounts, by_block)))
+
+
+def own_budget(place: str, ledger: str | None, analyst: str) -> str:
+    """Returns what `dpquery budget` prints, of all together and of one analyst."""
+    opened, _ = _open(place, ledger)
+    with contextlib.closing(opened):
+        by_block = {analyst: opened.remaining_by_block(analyst)}
+        return "\n".join(_budget_text(opened, list(accounts_of(opened, [analyst])), by_block, NARROW)) + "\n"
+
+
+def own_history(place: str, ledger: str | None, analyst: str) -> Iterator[list[str]]:
+    """Yields number, time, charge and query of each charge of an analyst, the oldest first."""
+    opened, _ = _open(place, ledger)
+    with contextlib.closing(opened):
+        entries = [entry for entry in opened.entries() if entry.analyst == analyst]
+    yield from ([cell for i, cell in enumerate(_line(entry)) if i not in (2, 4)] for entry in entries)
+
+
+def _budget_text(
+    opened: Ledger, accounts: list[Account], by_block: Mapping[str, Mapping[str, PrivacyLoss]], width: int = BAR
+) -> Iterator[str]:
     from dpquery.kernel.accountant import promise
 
     axis = opened.declarations.blocks
     each = "" if axis is None else f" for each {axis.by.value}; the line shows where least is left"
-    typer.echo(f"Dataset {opened.declarations.dataset}: {promise(opened.budget)}{each}\n")
-    rows = [row for account in accounts for row in _rows(*account)]
+    yield f"Dataset {opened.declarations.dataset}: {promise(opened.budget)}{each}\n"
+    rows = [row for account in accounts for row in _rows(*account, width)]
     names = ["who", "counted in", "limit", "spent", "left", "used"]
-    typer.echo("\n".join(grid(names, rows, [False, False, True, True, True, False])))
-    for line in left_by_block(by_block):
-        typer.echo(line)
+    yield from grid(names, rows, [False, False, True, True, True, False])
+    yield from left_by_block(by_block)
 
 
 @ledger_commands.command()
@@ -161,7 +186,9 @@ def _is_ledger(place: str) -> bool:
         return looks_like_a_ledger(file.read(100))
 
 
-def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: PrivacyLoss) -> Iterator[list[str]]:
+def _rows(
+    name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: PrivacyLoss, width: int
+) -> Iterator[list[str]]:
     from dpquery.catalog.names import plain
     from dpquery.kernel.loss import show_amount
 
@@ -171,7 +198,7 @@ def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: Privac
         if most:
             share = Fraction(used, most)
             amounts = [show_amount(amount) for amount in (most, used, rest)]
-            yield [shown, part, *amounts, f"{bar(share)} {percent(share)}"]
+            yield [shown, part, *amounts, f"{bar(share, width)} {percent(share)}"]
             shown = ""
 
 

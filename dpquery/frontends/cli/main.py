@@ -142,7 +142,7 @@ def explain(
         plan = session.explain(text, params=read_params(param), options=options, passes=passes)
         typer.echo(str(plan))
         if prices:
-            typer.echo(f"Prices\n{prices_text(plan)}", nl=False)
+            typer.echo(f"Prices\n{prices_text(plan, session)}", nl=False)
         show_prospect(plan, session)
 
 
@@ -165,7 +165,7 @@ def query(
     with session_of(catalog, asked) as session:
         if prices:
             plan = session.explain(text, params=read_params(param), options=options)
-            typer.echo(prices_text(plan), nl=False)
+            typer.echo(prices_text(plan, session), nl=False)
             show_prospect(plan, session)
             return
         with left_if_interrupted(session):
@@ -173,7 +173,7 @@ def query(
         try:
             write_answer(answer, format, output, intervals)
         finally:
-            show_charge(answer, session)
+            show_charge(answer, session, options)
 
 
 def demo(

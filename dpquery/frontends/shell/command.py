@@ -19,10 +19,11 @@ def shell(
     **asked: Any,
 ) -> None:
     """Ask one query after the other; each price is shown before it is paid. Reads statements from a pipe, too."""
+    from dpquery.frontends.cli.ledger import own_budget, own_history
     from dpquery.frontends.shell import prompt
     from dpquery.frontends.shell.shell import Shell, statements
 
-    options = options_of(asked)
+    options, ledger = options_of(asked), asked["ledger"]
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with contextlib.ExitStack() as stack:
         with interruptible_work():
@@ -31,7 +32,16 @@ def shell(
             asked_for, made = statements(iter(sys.stdin)), Shell(session, options)
         else:
             asks = None if yes else prompt.agrees
-            made = Shell(session, options, width=prompt.width, agrees=asks, page=prompt.page)
+            own = (str(catalog), ledger, session.analyst)
+            made = Shell(
+                session,
+                options,
+                width=prompt.width,
+                agrees=asks,
+                page=prompt.page,
+                account=lambda: own_budget(*own),
+                charges=lambda: list(own_history(*own)),
+            )
             asked_for = prompt.read_terminal(session)
             typer.echo(f"dataset {session.catalog.dataset}: \\tables lists what may be asked, \\help the commands")
         for text in asked_for:

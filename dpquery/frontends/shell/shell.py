@@ -17,10 +17,24 @@ import typer
 
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog.describe import describe_column, describe_table
+from dpquery.catalog.names import shown, suggestion
 from dpquery.errors import CatalogError, DPQueryError
-from dpquery.frontends.cli.answer import Format, check_output, prices_text, show_charge, show_prospect, write_answer
+from dpquery.frontends.cli.answer import (
+    Format,
+    as_asked,
+    check_output,
+    expected_text,
+    prices_text,
+    show_charge,
+    show_prospect,
+    such,
+    times_of,
+    write_answer,
+)
 from dpquery.frontends.cli.options import error_of
-from dpquery.frontends.text import as_options, grid
+from dpquery.frontends.shell.fitting import fitted, prose, table
+from dpquery.frontends.text import as_options
+from dpquery.kernel.loss import show_amount
 from dpquery.session.options import NO_OPTIONS
 
 if TYPE_CHECKING:
@@ -32,8 +46,14 @@ if TYPE_CHECKING:
 SETTINGS = ("epsilon", "delta", "rho", "error", "confidence", "max_rows", "max_groups", "dialect")
 GIVE_WAY = {"epsilon": ("rho", "error"), "rho": ("epsilon", "error"), "error": ("epsilon", "rho")}
 """A query is asked for a loss or for an error: what is set gives way to what is set later."""
-MOST_ERRORS = 8
-"""So many expected errors are shown before a query is paid."""
+MOST_CHARGES = 20
+"""So many charges are listed, the last ones."""
+HABITS = (
+    (re.compile(r"explain\s+(.+)", re.IGNORECASE | re.DOTALL), "explain"),
+    (re.compile(r"(?:describe|desc)\s+(\w+)", re.IGNORECASE), "tables"),
+    (re.compile(r"show\s+tables()", re.IGNORECASE), "tables"),
+)
+"""What people type, without a backslash, for some of the commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,8 @@ class Shell:
         width: Columns of the terminal, or None where there is none: an answer that is wider is shown by rows.
         agrees: Asks whether to pay, after the price was shown; None: nothing is asked.
         page: Shows a long text.
+        account: Returns what is spent and left as `dpquery budget` shows it; None: one line says what is left.
+        charges: Returns what the analyst was charged: number, time, charge and query of each.
     """
 
     def __init__(
@@ -64,10 +86,14 @@ class Shell:
         width: Callable[[], int] | None = None,
         agrees: Callable[[], bool] | None = None,
         page: Callable[[str], None] = lambda text: typer.echo(text, nl=False),
+        account: Callable[[], str] | None = None,
+        charges: Callable[[], list[list[str]]] = list,
     ) -> None:
         self.session, self.options = session, options
-        self._width, self._agrees, self._page = width, agrees, page
+        self._agrees, self._page, self._account, self._charges = agrees, page, account, charges
+        self._width: Callable[[], int | None] = width or (lambda: None)
         self._last: Result | None = None
+        self._text = ""
         self.has_ended = self.has_failed = False
 
     def handle(self, text: str) -> None:
@@ -78,16 +104,30 @@ class Shell:
         try:
             if statement.startswith("\\") or statement in WORDS:
                 self._command(statement)
+            elif (habit := _habit(statement)) is not None:
+                habit[0].run(self, habit[1])
             else:
+                self._text = statement
                 self._query(statement)
         except DPQueryError as error:
             self.has_failed = True
-            typer.echo(f"{type(error).__name__}: {_in_its_words(str(error))}", err=True)
+            self._say(f"{type(error).__name__}: {_in_its_words(str(error))}")
         except typer.BadParameter as error:
             self.has_failed = True
-            typer.echo(f"Error: {error.message}", err=True)
+            self._say(f"Error: {error.message}")
         except KeyboardInterrupt:
-            typer.echo(f"[interrupted; what was charged is kept; left: {self.session.remaining}]", err=True)
+            self._say(f"[interrupted; what was charged is kept; left: {self.session.remaining}]")
+
+    def _say(self, text: str) -> None:
+        """Prints to the standard error, within the terminal's width."""
+        typer.echo(prose(text, self._width()), err=True)
+
+    def _asked(self, text: str) -> str:
+        """Returns the statement that a command is about: its own, or the last one."""
+        if not text and not self._text:
+            raise typer.BadParameter("write a SELECT behind the command; without one it is about the last, if any")
+        self._text = text or self._text
+        return self._text
 
     def _command(self, statement: str) -> None:
         name, _, rest = statement.removeprefix("\\").partition(" ")
@@ -101,30 +141,33 @@ class Shell:
             if self._agrees is not None:
                 plan = self.session.explain(text, options=self.options)
                 if plan.charge.epsilon or plan.charge.rho:
-                    typer.echo(price_text(plan, self.session), err=True)
-                    if not self._agrees():
+                    self._say(price_text(plan, self.session, self.options))
+                    if times_of(plan, self.session) != 0 and not self._agrees():
                         return
             answer = self.session.sql(text, options=self.options)
         self._last = answer
         try:
-            self._page(fitted(answer, None if self._width is None else self._width()))
+            self._page(fitted(answer, self._width()))
         finally:
-            show_charge(answer, self.session)
+            show_charge(answer, self.session, self.options, say=self._say)
 
     def explain(self, text: str) -> None:
         """Prints what a query would measure and cost."""
-        plan = self.session.explain(text, options=self.options)
-        self._page(f"{plan}\n")
-        show_prospect(plan, self.session)
+        plan = self.session.explain(self._asked(text), options=self.options)
+        self._page(prose(f"{plan}\n", self._width()))
+        show_prospect(plan, self.session, say=self._say)
 
     def prices(self, text: str) -> None:
         """Prints what losses and errors would cost."""
-        plan = self.session.explain(text, options=self.options)
-        typer.echo(prices_text(plan), nl=False)
-        show_prospect(plan, self.session)
+        plan = self.session.explain(self._asked(text), options=self.options)
+        typer.echo(prices_text(plan, self.session), nl=False)
+        show_prospect(plan, self.session, say=self._say)
 
     def budget(self, _: str) -> None:
-        """Prints what is left, of the whole and where rows are in blocks of each."""
+        """Prints what is spent and left, of the whole and where rows are in blocks of each."""
+        if self._account is not None:
+            typer.echo(self._account(), nl=False)
+            return
         typer.echo(f"left for {self.session.analyst}: {self.session.remaining}")
         for block, left in self.session.remaining_by_block.items():
             typer.echo(f"  {block}: {left}")
@@ -134,25 +177,46 @@ class Shell:
         catalog = self.session.catalog
         if not name:
             rows = [[table, describe_table(declared, catalog)] for table, declared in catalog.tables.items()]
-            typer.echo("\n".join(grid(["table", "what is declared"], rows, [False, False])))
+            typer.echo(table(["table", "what is declared"], rows, self._width()), nl=False)
             return
         declared = catalog.tables.get(name)
         if declared is None:
-            raise CatalogError([f"the catalog declares no table {name!r}; \\tables lists them"])
+            near = suggestion(name, catalog.tables)
+            raise CatalogError([f"the catalog declares no table {shown(name)}; {near}; \\tables lists them"])
         rows = [[column, str(what.type), describe_column(what)] for column, what in declared.columns.items()]
-        self._page("\n".join(grid(["column", "type", "what is declared"], rows, [False] * 3)) + "\n")
+        self._page(table(["column", "type", "what is declared"], rows, self._width()))
+
+    def history(self, _: str) -> None:
+        """Prints what the analyst was charged for so far, the newest last."""
+        rows = self._charges()
+        more = f"... {len(rows) - MOST_CHARGES} earlier ones\n" if len(rows) > MOST_CHARGES else ""
+        names = ["number", "time (UTC)", "charge", "query"]
+        shown_rows = [[*row[:-1], " ".join(row[-1].split())] for row in rows[-MOST_CHARGES:]]
+        self._page(more + table(names, shown_rows, self._width()))
 
     def set(self, text: str) -> None:
         """Sets an option for all queries that follow, or shows what is set."""
         name, value = re.fullmatch(r"(\w*)\s*=?\s*(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
         if not name:
-            shown = [f"{one} {found}" for one in SETTINGS if (found := getattr(self.options, one)) is not None]
-            typer.echo("\n".join(shown) or "nothing is set: the catalog's defaults hold")
+            typer.echo("\n".join(self._settings()))
         elif name not in SETTINGS:
             raise typer.BadParameter(f"\\set takes one of: {', '.join(SETTINGS)}")
         else:
             given: dict[str, Any] = {**dict.fromkeys(GIVE_WAY.get(name, ())), name: _value(name, value)}
-            self.options = dataclasses.replace(self.options, **given)
+            options = dataclasses.replace(self.options, **given)
+            options.request("", None, self.session.catalog.defaults)
+            self.options = options
+            typer.echo(f"for the queries that follow: {', '.join(self._settings())}")
+
+    def _settings(self) -> list[str]:
+        """Returns what holds for the next query, with what the catalog says where nothing is set."""
+        defaults, asks = self.session.catalog.defaults, any(getattr(self.options, one) for one in GIVE_WAY)
+        usual = {} if asks else {"epsilon": defaults.epsilon, "rho": defaults.rho}
+        usual |= {"delta": defaults.delta}
+        said = {name: getattr(self.options, name) for name in SETTINGS}
+        found = {name: show_amount(value) for name, value in usual.items() if value is not None}
+        found |= {name: _error_text(value) for name, value in said.items() if value is not None}
+        return [f"{name} {found[name]}" for name in SETTINGS if name in found]
 
     def export(self, text: str) -> None:
         """Writes the last answer to a file, in the form that its ending says."""
@@ -169,7 +233,7 @@ class Shell:
     def help(self, _: str) -> None:
         """Prints the commands."""
         rows = [[f"\\{name} {command.takes}".strip(), command.says] for name, command in COMMANDS.items()]
-        typer.echo("\n".join(grid(["command", ""], rows, [False, False])))
+        typer.echo(table(["command", "does"], rows, self._width()), nl=False)
         typer.echo("Anything else is SQL, which ends with a semicolon.")
 
     def quit(self, _: str) -> None:
@@ -178,16 +242,26 @@ class Shell:
 
 
 COMMANDS = {
-    "budget": Command("", "what is left", Shell.budget),
-    "explain": Command("SQL", "what a query would measure and cost; free", Shell.explain),
-    "prices": Command("SQL", "what losses and errors would cost; free", Shell.prices),
+    "budget": Command("", "what is spent and what is left", Shell.budget),
+    "history": Command("", "what you were charged for; the arrow up and Ctrl-R find what you typed", Shell.history),
+    "explain": Command("[SQL]", "what a query, or the last one, would measure and cost; free", Shell.explain),
+    "prices": Command("[SQL]", "what losses and errors would cost for it; free", Shell.prices),
     "tables": Command("[TABLE]", "declared tables, or the columns of one", Shell.tables),
     "set": Command("[NAME VALUE]", f"for all queries that follow: {', '.join(SETTINGS)}", Shell.set),
     "export": Command("FILE", "the last answer with its intervals, as .csv, .json, .parquet or .txt", Shell.export),
     "help": Command("", "this list", Shell.help),
     "quit": Command("", "leave (also Ctrl-D)", Shell.quit),
 }
-WORDS = {"quit": "quit", "exit": "quit", "help": "help", "q": "quit", "d": "tables", "dt": "tables", "?": "help"}
+WORDS = {
+    "quit": "quit",
+    "exit": "quit",
+    "help": "help",
+    "history": "history",
+    "q": "quit",
+    "d": "tables",
+    "dt": "tables",
+    "?": "help",
+}
 """What people type for some of the commands, out of habit."""
 
 
@@ -212,28 +286,26 @@ def is_whole(text: str) -> bool:
     return not typed or typed.startswith("\\") or typed in WORDS or typed.endswith(";")
 
 
-def price_text(plan: Plan, session: Session) -> str:
-    """Returns on a line what a query would cost, and on others by how much its numbers would be off."""
-    seen = {one.label: one for one in plan.measurements if not one.stored and not one.follows}
-    errors = [f"  {label} ± {one.error95:,.6g}{f' {one.unit}' if one.unit else ''}" for label, one in seen.items()]
-    more = [f"  and {len(errors) - MOST_ERRORS} more"] if len(errors) > MOST_ERRORS else []
-    left = session.remaining_for(plan)
-    warned = [f"  Warning: {warning}" for warning in plan.warnings]
-    price = f"[costs {plan.charge}; left {left}; measured with 95 % errors of"
-    return "\n".join([price, *errors[:MOST_ERRORS], *more, *warned]) + "]"
+def price_text(plan: Plan, session: Session, options: Options) -> str:
+    """Returns what a query would cost, how far its columns would be off, and what is known of bias, a line each."""
+    cost = as_asked(plan.charge, session, options)
+    often = times_of(plan, session)
+    enough = "" if often is None else f": enough for {such(often)}"
+    told = [f"[{note}]" for note in plan.notes] + [f"[Warning: {warning}]" for warning in plan.warnings]
+    return "\n".join([f"[costs {cost}; left {session.remaining_for(plan)}{enough}]", expected_text(plan), *told])
 
 
-def fitted(answer: Result, width: int | None) -> str:
-    """Returns an answer as a table, or where that is wider than the terminal, row by row."""
-    text = answer.to_text()
-    if width is None or not len(answer) or max(map(len, text.splitlines())) <= width:
-        return text + "\n"
-    widest = max(map(len, answer.columns))
-    lines = []
-    for number, row in enumerate(answer.cells(), 1):
-        lines.append(f"-- row {number}")
-        lines += [f"{name:{widest}}  {cell.strip()}" for name, cell in zip(answer.columns, row, strict=True)]
-    return "\n".join(lines) + "\n"
+def _habit(statement: str) -> tuple[Command, str] | None:
+    """Returns the command that is meant by a statement in the words of other programs, and what it is about."""
+    found = ((form.fullmatch(statement), name) for form, name in HABITS)
+    return next(((COMMANDS[name], matched[1]) for matched, name in found if matched), None)
+
+
+def _error_text(value: object) -> str:
+    """Returns what is set as `\\set` takes it: errors of columns beside each other."""
+    if not isinstance(value, dict):
+        return str(value)
+    return " ".join(f"{name}={'@'.join(e) if isinstance(e, tuple) else e}" for name, e in value.items())
 
 
 def _value(name: str, value: str) -> object:

@@ -104,11 +104,7 @@ def _bind(tree: Tree, context: Context) -> LogicalPlan:
         return _without_rows(tree, context)
     scope = bind_query(tree, context, {})
     if is_private(scope.relation):
-        raise context.unsupported(
-            f"the result would hold rows of single privacy units ({context.catalog.privacy_unit})",
-            tree,
-            "Aggregate them, for example with COUNT(*), or AVG over a subquery that groups by the unit.",
-        )
+        raise context.rows_of_units(tree)
     if len(scope.columns) > MAX_COLUMNS:
         raise context.unsupported(f"a result has at most {MAX_COLUMNS} columns", tree)
     return LogicalPlan(

@@ -102,7 +102,10 @@ class Scope:
         ]
         if not found:
             names = sorted({column.name for column in self.columns if column.name})
-            advice = f"{meant(node.name, names)}Columns here: {', '.join(names[:12])}." if names else ""
+            near = meant(node.name, names)
+            if not near and name.quoted and table is None:
+                near = f"A text has single quotes: {exp.Literal.string(node.name).sql()}. "
+            advice = f"{near}Columns here: {', '.join(names[:12])}." if names else near.rstrip()
             raise context.refuse(UnknownNameError, f"column {node.sql()} does not exist", node, advice)
         if len({column.id for column in found}) > 1:
             raise context.unsupported(f"column {node.sql()} is ambiguous", node, "Write the table's name before it.")
@@ -244,6 +247,12 @@ class Context:
     def unsupported(self, reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
         """Returns the error of what is not supported at the place of a node."""
         return self.refuse(UnsupportedQueryError, reason, node, advice)
+
+    def rows_of_units(self, node: exp.Expression, advice: str = "") -> QueryError:
+        """Returns the refusal of a query whose rows would be those of single privacy units."""
+        usual = "Aggregate them, for example with COUNT(*), or AVG over a subquery that groups by the unit."
+        reason = f"the result would hold rows of single privacy units ({self.catalog.privacy_unit})"
+        return self.unsupported(reason, node, advice or usual)
 
     def span_around(self, node: exp.Expression | None) -> Span | None:
         """Returns the place of a node, or of the nearest node around it that has a place."""

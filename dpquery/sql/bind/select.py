@@ -214,11 +214,13 @@ def _finish(
             cached_locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         place = select.args.get("order") or select.args.get("limit") or select
-        advice = error.advice
+        advice = ""
         if select.args.get("group"):
             unit = context.catalog.privacy_unit
             advice = f"Each group is one {unit}: count or average these rows in a query around this one, FROM ( ... )."
-        raise context.unsupported(error.reason, place, advice) from None
+        if select.parent is None:  # without ORDER BY and LIMIT it would be refused, too
+            raise context.rows_of_units(select, advice) from None
+        raise context.unsupported(error.reason, place, advice or error.advice) from None
     return Scope(relation=relation, columns=visible, correlated=correlated)
 
 

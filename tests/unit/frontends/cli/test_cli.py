@@ -651,7 +651,7 @@ def test_errors_that_are_none_are_refused(open_shop: Path, dpquery: Run, errors:
 def test_prices_are_printed_and_nothing_is_charged(open_shop: Path, dpquery: Run) -> None:
     code, out, err = dpquery("query", open_shop, BY_TOWN, "--prices")
     lines = [line.split() for line in out.splitlines()]
-    assert code == 0 and lines[0] == ["charge", "n", "mean"] and lines[2][:2] == ["epsilon=0.01", "0.01"]
+    assert code == 0 and lines[0] == ["charge", "(epsilon)", "n", "mean"] and lines[2][:2] == ["epsilon=0.01", "0.01"]
     assert [line[0] for line in lines[5:]] == ["error=10", "error=100", "error=1000"]
     assert "nothing was charged" in err and charges(open_shop) == 0
     code, out, _ = dpquery("explain", open_shop, BY_TOWN, "--prices", "--error", "n=50")

@@ -15,7 +15,8 @@ import dpquery as dp
 from dpquery.errors import DPQueryError
 from dpquery.frontends.cli import main as cli
 from dpquery.frontends.shell import prompt
-from dpquery.frontends.shell.shell import COMMANDS, Shell, fitted, is_whole, statements
+from dpquery.frontends.shell.fitting import fitted
+from dpquery.frontends.shell.shell import COMMANDS, Shell, is_whole, statements
 from dpquery.session.options import Options
 from dpquery.session.session import Session
 
@@ -56,7 +57,10 @@ def test_a_price_is_shown_and_paid_only_if_agreed(session: Session, capsys: pyte
     answers = iter([False, True])
     shell = made(session, agrees=lambda: next(answers))
     shell.handle(QUERY + ";")
-    assert "costs epsilon 0.25; left epsilon 1; measured" in capsys.readouterr().err
+    assert (
+        "costs epsilon 0.25; left epsilon 1: enough for 4 such queries]\n[expected errors: n ±"
+        in capsys.readouterr().err
+    )
     assert str(session.remaining) == "epsilon 1"
     shell.handle(QUERY + ";")
     assert "north" in capsys.readouterr().out and str(session.remaining) == "epsilon 0.75"
@@ -91,9 +95,11 @@ def test_what_is_set_gives_way_to_what_is_set_later(session: Session, capsys: py
     shell.handle("\\set confidence")
     shell.handle("\\set max_rows")
     assert shell.options == Options(epsilon="0.5")
-    for wrong in ("\\set colour red", "\\set max_rows many"):
+    capsys.readouterr()
+    for wrong in ("\\set colour red", "\\set max_rows many", "\\set epsilon abc", "\\set error 5%"):
         shell.handle(wrong)
         assert "Error:" in capsys.readouterr().err
+    assert shell.options == Options(epsilon="0.5")
 
 
 def test_free_commands_charge_nothing(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +110,35 @@ def test_free_commands_charge_nothing(session: Session, capsys: pytest.CaptureFi
     shell.handle("\\tables nothing")
     assert "CatalogError" in capsys.readouterr().err
     assert str(session.remaining) == "epsilon 1"
+
+
+def test_habits_of_other_programs_and_commands_about_the_last_query(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = made(session)
+    shell.handle("\\prices")
+    assert "write a SELECT" in capsys.readouterr().err
+    for typed, expected in (
+        (f"EXPLAIN {QUERY};", "Charge: epsilon"),
+        ("\\prices", "charge (epsilon)"),
+        ("SHOW TABLES;", "visits"),
+        ("describe visits", "public keys"),
+        ("\\history", "time (UTC)"),
+    ):
+        shell.handle(typed)
+        assert expected in capsys.readouterr().out, typed
+    shell.handle("describe visit")
+    assert "did you mean 'visits'?" in capsys.readouterr().err
+    assert str(session.remaining) == "epsilon 1"
+
+
+def test_what_the_rest_does_not_pay_for_is_refused_without_asking(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = list[bool]()
+    shell = Shell(session, Options(epsilon=3), agrees=lambda: not asked.append(True))  # type: ignore[func-returns-value]
+    shell.handle(QUERY)
+    assert "InsufficientBudgetError" in capsys.readouterr().err and not asked
 
 
 def test_the_last_answer_is_written_with_its_intervals(session: Session, tmp_path: Path) -> None:
