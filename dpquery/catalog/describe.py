@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpquery.catalog.few import least_units
 from dpquery.catalog.names import plain, shown
 from dpquery.catalog.rows import RowsToMeasure, has_one_row, rows_of
 from dpquery.catalog.strata import in_words
@@ -122,6 +123,8 @@ def _about(table: Table, catalog: Catalog) -> Iterator[str]:
         if catalog.privacy_unit != "row" and table.row_limit is not None:
             each = " in a block" if table.blocks else ""
             yield f"  read of one {catalog.privacy_unit}: at most {table.row_limit:,} rows{each}"
+        if (least := least_units(table, catalog)) is not None:
+            yield f"  groups and totals of fewer than {least:,} people, by a noisy count, are withheld (min_units)"
         yield from _blocks(table, catalog)
     for columns in table.unique:
         yield f"  no two rows have the same: {', '.join(sorted(columns))}"

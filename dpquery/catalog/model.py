@@ -109,6 +109,11 @@ class Catalog:
         return _has(self, "max_total")
 
     @property
+    def withholds(self) -> bool:
+        """Whether some table has a minimum of people, below which nothing is shown."""
+        return self.defaults.min_units is not None or _says_least(self)
+
+    @property
     def has_reports(self) -> bool:
         """Whether some column is randomised."""
         return _has(self, "randomized")
@@ -157,6 +162,11 @@ class Catalog:
 @cached
 def _zone(catalog: Catalog) -> str | None:
     return zone_of_all(catalog.tables.values())
+
+
+@cached
+def _says_least(catalog: Catalog) -> bool:
+    return any(table.min_units is not None for table in catalog.tables.values())
 
 
 @cached

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from dpquery.catalog.blocks import check_axis, check_blocks
 from dpquery.catalog.column_fields import require_owners_of_totals, require_short_owners, zone_of
+from dpquery.catalog.few import check_few
 from dpquery.catalog.names import fold, name_fault, shown
 from dpquery.catalog.ownership import resolve_keys_from, resolve_ownership
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
@@ -25,6 +26,7 @@ from dpquery.units.declarations import Neighbours
 REQUIRED = ("dataset", "privacy_unit", "budget", "tables")
 OPTIONAL = ("neighbours", "analysts", "defaults", "work", "profile", "backend")
 AMOUNTS = ("epsilon", "delta", "rho")
+COUNTS = ("max_groups", "max_rows", "row_limit", "min_units")
 
 
 def read_contents(root: Node, reading: Reading, *, is_file: bool) -> dict[str, object]:
@@ -59,6 +61,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> dict[str, o
     require_rows(drafts, owners, unit, fields.get("defaults"), reading)
     require_owners_of_totals(drafts, unit, reading)
     check_strata(drafts, owners, unit, reading)
+    check_few(drafts, unit, defaults, fields.get("defaults"), reading)
     check_blocks(in_blocks, by_path, unit, neighbours, reading)
     reading.finish()
     assert dataset is not None
@@ -163,12 +166,12 @@ WORDS = ("zone", "texts_without_keys")
 
 
 def _read_defaults(node: Node, reading: Reading) -> Defaults:
-    fields = reading.fields(node, optional=(*AMOUNTS, "max_groups", "max_rows", "row_limit", "least_charge", *WORDS))
+    fields = reading.fields(node, optional=(*AMOUNTS, *COUNTS, "least_charge", *WORDS))
     amounts = _read_amounts(fields, reading, (*AMOUNTS, "least_charge")) or {}
     least = amounts.get("least_charge", LEAST_SHARE)
     if least > 1:
         reading.refuse(fields["least_charge"], "is a share of a limit, so it is at most 1")
-    counts = {name: reading.count(fields[name]) for name in ("max_groups", "max_rows", "row_limit") if name in fields}
+    counts = {name: reading.count(fields[name]) for name in COUNTS if name in fields}
     return Defaults(
         epsilon=amounts.get("epsilon"),
         rho=amounts.get("rho"),
@@ -181,6 +184,7 @@ def _read_defaults(node: Node, reading: Reading) -> Defaults:
         texts_without_keys=_read_texts(fields["texts_without_keys"], reading)
         if "texts_without_keys" in fields
         else REFUSE,
+        min_units=counts.get("min_units"),
     )
 
 

@@ -26,7 +26,7 @@ COLUMN_FIELDS = (
     *("lower", "upper", "max_total", "nullable", "keys", "keys_from", "randomized", "max_length", "zone"),
     "description",
 )
-TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "row_limit", "blocks", "description")
+TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "row_limit", "min_units", "blocks", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,7 @@ class TableDraft:
     strata: Strata | None
     max_groups: int | None
     row_limit: int | None
+    min_units: int | None
     columns: Mapping[str, ColumnDeclaration | None]
     keys_from: Mapping[str, Node]
     description: str
@@ -61,6 +62,7 @@ class TableDraft:
             strata=self.strata,
             max_groups=self.max_groups,
             row_limit=self.row_limit,
+            min_units=self.min_units,
             columns=MappingProxyType(columns),
             description=self.description,
             blocks=self.blocks,
@@ -97,12 +99,12 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
         for column, inner in distinct_names(declared, reading).items():
             columns[column] = _read_column(column, inner, reading, keys_from, zone)
     public = bool("public" in fields and reading.flag(fields["public"]))
-    counts = {f: reading.count(fields[f]) for f in ("max_groups", "row_limit") if f in fields}
+    counts = {f: reading.count(fields[f]) for f in ("max_groups", "row_limit", "min_units") if f in fields}
     rows, strata = (
         read_bounds(fields["max_rows"], columns, keys_from, reading) if "max_rows" in fields else (None, None)
     )
     if public:
-        for field in ("max_rows", *counts):
+        for field in ("max_rows", "max_groups", "row_limit"):
             if field in fields:
                 reading.refuse(
                     fields[field], f"{field} bounds the contribution of a privacy unit; a public table has none"
@@ -122,6 +124,7 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
         strata=strata,
         max_groups=counts.get("max_groups"),
         row_limit=counts.get("row_limit"),
+        min_units=counts.get("min_units"),
         keys_from=keys_from,
         description=_read_description(fields, reading),
         blocks=read_blocks(fields["blocks"], columns, public, reading) if "blocks" in fields else None,

@@ -39,6 +39,7 @@ class Defaults:
         max_rows: Rows that one privacy unit has in a table, in all or in each block; or None, so that tables say it.
         row_limit: Rows of one privacy unit that are read of a table, or of a block of it.
         zone: Time zone of the dates and timestamps that say none; "" for none.
+        min_units: Groups and totals of fewer people, by a noisy count, are withheld; or None.
         least_charge: What a fresh question costs at least, as a share of the analyst's limit, or else the dataset's.
         texts_without_keys: What MIN and MAX of a text give where its values are not public: they are refused, or
             "null" or "*" stands for each.
@@ -53,6 +54,7 @@ class Defaults:
     least_charge: Fraction = LEAST_SHARE
     zone: str = ""
     texts_without_keys: str = REFUSE
+    min_units: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,7 @@ class Table:
         blocks: How rows are in blocks that have a budget each, or None.
         row_limit: Rows of one privacy unit that are read, in each block, instead of the default; or None.
         strata: Parts of the table in each of which a unit has a bounded number of rows, beside `max_rows`; or None.
+        min_units: Groups and totals of fewer people, by a noisy count, are withheld; None where the default says it.
     """
 
     name: str
@@ -137,6 +140,7 @@ class Table:
     blocks: Blocks | None = None
     row_limit: int | None = None
     strata: Strata | None = None
+    min_units: int | None = None
 
     def find_column(self, name: str, quoted: bool) -> ColumnDeclaration | None:
         """Returns the column that a query means: quoted names match exactly, others in any case."""

@@ -66,6 +66,7 @@ def _whole(catalog: Catalog) -> Iterator[str]:
     said += [f"max_groups: {given.max_groups}"] if given.max_groups is not None else []
     said += [f"max_rows: {given.max_rows}"] if given.max_rows is not None else []
     said += [f"row_limit: {given.row_limit}"] if given.row_limit != ROW_LIMIT else []
+    said += [f"min_units: {given.min_units}"] if given.min_units is not None else []
     said += [f"least_charge: {_amount(given.least_charge)}"] if given.least_charge != LEAST_SHARE else []
     said += [f"zone: {text(given.zone)}"] if given.zone else []
     if given.texts_without_keys != REFUSE:
@@ -110,6 +111,8 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
         yield f"    max_groups: {table.max_groups}"
     if table.row_limit is not None:
         yield f"    row_limit: {table.row_limit}"
+    if table.min_units is not None:
+        yield f"    min_units: {table.min_units}"
     if table.blocks is not None:
         yield f"    blocks: {{column: {text(table.blocks.column)}, by: {table.blocks.by.value}}}"
     yield "    columns:"

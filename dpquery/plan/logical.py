@@ -279,6 +279,15 @@ Relation = Scan | Values | Filter | Project | Join | SetOperation | Aggregate | 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """What an answer leaves out: the groups of fewer than `least` people by a released count, or a total of fewer."""
+
+    groups: Relation
+    least: int
+    is_total: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalPlan:
     """A query, split at the privacy boundary.
 
@@ -289,6 +298,7 @@ class LogicalPlan:
         families: Boundaries of one GROUP BY with several grouping sets, as their numbers. They have the same source and
             the aggregates of that GROUP BY; a boundary that other parts of the query read too may have more.
         reads_clock: Whether the plan holds for the moment alone at which the query was asked.
+        withheld: What `result` leaves out because of few people, where the catalog wants it.
     """
 
     boundaries: tuple[Aggregate, ...]
@@ -296,6 +306,7 @@ class LogicalPlan:
     families: tuple[tuple[int, ...], ...] = ()
     reads_clock: bool = False
     steps: int = 0
+    withheld: tuple[Withheld, ...] = ()
 
     def __post_init__(self) -> None:
         if self.families and {index for family in self.families for index in family} - {*range(len(self.boundaries))}:

@@ -30,6 +30,7 @@ from dpquery.planner.protect.protect import (
 )
 from dpquery.planner.protect.together import with_sums
 from dpquery.planner.protect.totals import mixes
+from dpquery.planner.protect.withheld import without_few
 from dpquery.planner.ranges.declared import with_declared
 from dpquery.units.declarations import Neighbours
 from dpquery.units.sizes import Sizes
@@ -121,6 +122,18 @@ def _reports(draft: Draft, terms: PlanningTerms) -> Draft:
     return replace(draft, logical=tuple(plan for plan, _ in pairs), variances=tuple(found for _, found in pairs))
 
 
+def _few(draft: Draft, terms: PlanningTerms) -> Draft:
+    if not terms.catalog.withholds:
+        return draft
+    known: dict[tuple[int, ...], LogicalPlan] = {}
+    made = []
+    for plan in draft.logical:  # several queries share boundaries, which stay the same objects
+        one = without_few(plan, terms.catalog)
+        first = known.setdefault(tuple(map(id, plan.boundaries)), one)
+        made.append(replace(one, boundaries=first.boundaries))
+    return replace(draft, logical=tuple(made))
+
+
 def _blocks(draft: Draft, terms: PlanningTerms) -> Draft:
     if terms.catalog.declarations.blocks is None:
         return draft
@@ -175,6 +188,13 @@ PROTECT = (
         "Before anything is measured, as the sums are other ones",
         keeps=False,
         run=_reports,
+    ),
+    Pass(
+        name="few",
+        reason="where the owner wants a minimum of people, they are counted too, and groups of fewer are left out. "
+        "After sums are put together, which are read directly over a boundary",
+        keeps=False,
+        run=_few,
     ),
     Pass(
         name="blocks",

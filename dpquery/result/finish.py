@@ -36,6 +36,7 @@ from dpquery.plan.logical import (
     Sort,
     Values,
     Window,
+    Withheld,
     output,
     sources,
 )
@@ -72,6 +73,7 @@ class Finished:
         axes: What the answer's group keys stand for, by column.
         hidden: Whether groups were selected, and none was.
         counts: The noisy columns that are numbers of rows.
+        withheld: Of what is left out because of few people, how many groups.
     """
 
     table: pa.Table
@@ -82,6 +84,7 @@ class Finished:
     axes: Callable[[], Mapping[str, Axis]] = dict
     hidden: bool = False
     counts: Callable[[], frozenset[str]] = frozenset
+    withheld: tuple[tuple[Withheld, int], ...] = ()
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
         """Returns the intervals of a noisy column."""
@@ -98,6 +101,7 @@ def finish(
     whole: frozenset[str] = frozenset(),
     halved: Sequence[Halved] = (),
     taus: Mapping[str, int] | None = None,
+    withheld: Sequence[Withheld] = (),
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -111,6 +115,7 @@ def finish(
         whole: Ids of the choices among values that are never NULL, and of such sums.
         halved: Totals that are measured in two parts.
         taus: Of measures in tables with selected groups the least noisy number with which a group is shown.
+        withheld: What the query leaves out because of few people, as relations over the released tables.
     """
     tables = with_added(released, added) if added else tuple(released)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
@@ -183,7 +188,14 @@ def finish(
         axes=lambda: _axes(columns, meanings, tables),
         hidden=hidden,
         counts=lambda: _counts(found, tables, again),
+        withheld=tuple((one, _rows(one.groups, tables, evaluate)) for one in withheld),
     )
+
+
+def _rows(relation: Relation, tables: Sequence[NoisyTable | AddedTable], evaluate: Evaluate) -> int:
+    """Returns how many rows a relation over released tables has."""
+    read_by = {node.index: node.columns for node in _released(relation)}
+    return len(evaluate(relation, [to_arrow(table, read_by.get(i, ())) for i, table in enumerate(tables)]))
 
 
 def _choices(

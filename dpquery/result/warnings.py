@@ -28,8 +28,9 @@ def warnings_of(
 
     It follows from the plan and from what is released, so it says nothing more of the data.
     """
+    few = _withheld(finished)
     if finished.hidden:
-        return (_no_group(measurements),)
+        return (_no_group(measurements), *few)
     wide = {name: _as_wide_as_the_range(finished, name, interval_of) for name in finished.noisy}
     small = {name: error.small for name, error in ranks.items()}
     said = (
@@ -37,7 +38,17 @@ def warnings_of(
         ("groups of too few rows for a rank error as large, of which these say nothing", small),
     )
     rows = len(finished.table)
-    return tuple(f"{words}: {names}" for words, where in said if (names := _named(where, rows)))
+    return (*few, *(f"{words}: {names}" for words, where in said if (names := _named(where, rows))))
+
+
+def _withheld(finished: Finished) -> tuple[str, ...]:
+    """Returns what is left out because of few people: it follows from released counts."""
+    left = [(one, groups) for one, groups in finished.withheld if groups]
+    what = ["the total" if one.is_total else f"{groups:,} group{'s' * (groups > 1)}" for one, groups in left]
+    return tuple(
+        f"withheld: {named}, of fewer than min_units {one.least:,} people (noisy)"
+        for (one, _), named in zip(left, what, strict=True)
+    )
 
 
 def _named(where: Mapping[str, int], rows: int) -> str:

@@ -328,6 +328,7 @@ def _finished(
             whole=frozenset[str]().union(*[grouping.whole for grouping in made.private.groupings]),
             halved=[one for grouping in made.private.groupings for one in grouping.halved],
             taus={one.id: one.tau for one in answered.measurements if one.tau is not None},
+            withheld=made.private.withheld,
         )
         own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(

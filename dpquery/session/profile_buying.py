@@ -41,7 +41,8 @@ def buy(catalog: Catalog, ask: Ask, table: str | None, data_version: str) -> Pro
         raise UnsupportedQueryError(f"{shown(table or '')} cannot be profiled: {missing[table or '']}")
     asked = [question for name in names for question in questions(catalog.tables[name], catalog)]
     if not asked:
-        reason = "there is nothing to profile: each unit has one row, and no number has bounds"
+        reason = next(iter(missing.values()), "each unit has one row, and no number has bounds")
+        reason = f"there is nothing to profile: {reason}"
         raise ParameterError(reason, advice="Declare bounds, or leave the profile out.")
     answers = ask([question.query for question in asked], _weights(asked))
     found = [(one, _histogram(answer)) for one, answer in zip(asked, answers, strict=True)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpquery.catalog import Catalog, ColumnDeclaration, Table
+from dpquery.catalog.few import least_units
 from dpquery.catalog.names import quoted
 from dpquery.catalog.rows import RowsToMeasure, has_one_row
 from dpquery.catalog.rows import rows_of as declared_rows
@@ -87,6 +88,8 @@ def has_many_rows(table: Table) -> bool:
 
 def why_not(table: Table, catalog: Catalog) -> str:
     """Returns why a table cannot be profiled, or ""."""
+    if catalog.withholds and least_units(table, catalog) is not None:
+        return "a profile has cells of few people, which min_units withholds; leave min_units out"
     for step in table.ownership.path if table.ownership is not None else ():
         for _, column, _ in step.on:
             if column not in catalog.tables[step.parent].columns:

@@ -110,6 +110,11 @@ def suggest(
         UnknownNameError: A column is not declared.
         ParameterError: A column can have no bounds, or there is nothing to ask.
     """
+    if catalog.withholds:
+        raise ParameterError(
+            "bounds are suggested from counts of few people, which min_units withholds",
+            advice="Suggest bounds before min_units is declared, or declare bounds that you know.",
+        )
     part = parse_amount(coverage, name="coverage")
     if part >= 1:
         raise ParameterError("coverage must be between 0 and 1", advice="0.99 is usual.")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.few import least_units
 from dpquery.catalog.names import SYNOPSES, name_fault, shown, suggestion
 from dpquery.errors import CatalogError, ParameterError, UnknownNameError, UnsupportedQueryError
 from dpquery.planner.budget.allocate import QueryBudget
@@ -171,7 +172,8 @@ class Synopses(Mapping[str, Synopsis]):
         return self._known[1], self._known[2]
 
     def _is_current(self, table: str, fingerprint: str) -> bool:
-        is_there = table in self.buying.catalog.tables
+        declared = self.buying.catalog.tables.get(table)
+        is_there = declared is not None and least_units(declared, self.buying.catalog) is None
         return is_there and self.fingerprints.of_tables(frozenset([table])) == fingerprint
 
 

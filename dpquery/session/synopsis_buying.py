@@ -11,10 +11,11 @@ from fractions import Fraction
 from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
+from dpquery.catalog.few import least_units
 from dpquery.catalog.names import shown
 from dpquery.catalog.rows import rows_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
-from dpquery.errors import InvalidLossError, ParameterError, UnknownNameError
+from dpquery.errors import InvalidLossError, ParameterError, UnknownNameError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind, charge_at_least
 from dpquery.kernel.loss import PrivacyLoss, rho_within
 from dpquery.kernel.plan import Mechanism
@@ -54,6 +55,11 @@ class Buying:
         declared = self.catalog.tables.get(table)
         if declared is None or declared.public:
             raise UnknownNameError(f"{shown(table)} is not a declared private table")
+        if least_units(declared, self.catalog) is not None:
+            raise UnsupportedQueryError(
+                f"a synopsis has cells of few people, which min_units of {shown(table)} withholds",
+                advice="Ask queries, or leave min_units out.",
+            )
         return axes_of(declared, columns, measures, self._values)
 
     def buy(

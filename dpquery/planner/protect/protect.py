@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from dpquery.catalog import Catalog
 from dpquery.catalog.cached_locality import cached_locality
 from dpquery.catalog.tables import REFUSE
-from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
+from dpquery.errors import InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing, Weights
@@ -30,6 +30,7 @@ from dpquery.plan.logical import (
     Project,
     Relation,
     Released,
+    Withheld,
     output,
     sources,
     with_sources,
@@ -46,7 +47,7 @@ from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasu
 from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
-from dpquery.planner.protect.owned import refuse_owned
+from dpquery.planner.protect.owned import refuse_owned, without_delta
 from dpquery.planner.protect.places import without_keys
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
@@ -93,6 +94,7 @@ class PrivatePlan:
         forms: Others, by how moments are measured; each has alternatives of its own.
         notes: What was decided between them, for people.
         variances: For columns of `result` that stand for the randomness of reports, how large it is.
+        withheld: What `result` leaves out because of few people.
     """
 
     aggregates: tuple[PrivateAggregate, ...]
@@ -105,6 +107,7 @@ class PrivatePlan:
     forms: tuple[PrivatePlan, ...] = ()
     notes: tuple[str, ...] = ()
     variances: Mapping[str, Expression] = field(default_factory=dict)
+    withheld: tuple[Withheld, ...] = ()
 
 
 def separate_measurements(
@@ -167,12 +170,14 @@ def _plan(logical: LogicalPlan, measured: Sequence[SeparateMeasurement], sums: d
     replaced |= {n: _released(place[n], logical.boundaries[n], one.aggregate, one.computed) for n, one in sums.items()}
     families = {number for family in logical.families for number in family}
     replaced |= {n: _possible(replaced[n], logical.boundaries[n]) for n in replaced.keys() - families}
+    tables = [replaced[number] for number in range(len(measured))]
     return PrivatePlan(
         aggregates=tuple(measured[number].aggregate for number in released),
-        result=_replace(logical.result, [replaced[number] for number in range(len(measured))]),
+        result=_replace(logical.result, tables),
         added=tuple(Added(leaf=place[s.leaf], aggregate=s.aggregate, groups=s.groups) for s in sums.values()),
         boundaries=tuple(place),
         groupings=tuple(measured[number].grouping for number in released),
+        withheld=tuple(replace(one, groups=_replace(one.groups, tables)) for one in logical.withheld),
     )
 
 
@@ -205,7 +210,7 @@ def _measurement(
     weights = chosen.weights
     scales = scales and weights.weighing is not Weighing.COUNTED
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
-        raise _without_delta(boundary, keys)
+        raise without_delta(boundary, keys)
     measures = MeasurementSet(
         prefix=f"m{index + 1}_",
         ranges=ranges_of(source, catalog),
@@ -349,17 +354,6 @@ def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Val
     given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
     domain = domain_of("value", given, known)
     return None if domain is None else tuple(value for value in domain if value is not None)
-
-
-def _without_delta(boundary: Aggregate, keys: tuple[Key, ...]) -> QueryError:
-    key = next(key for key in keys if key.domain is None)
-    place = boundary.group_by.index(key.columns[0])
-    name = show(Column(id=key.columns[0], type=key.types[0]), names_of(boundary.source))
-    return MissingDeltaError(
-        f"{name} has no public keys; selecting its groups costs a delta, which this budget does not have",
-        advice="Declare keys in the catalog, name them in WHERE, or give the dataset a budget with delta.",
-        span=boundary.spans[place] if place < len(boundary.spans) else None,
-    )
 
 
 def _possible(released: Relation, boundary: Aggregate) -> Relation:

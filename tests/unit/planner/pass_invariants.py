@@ -104,6 +104,7 @@ HOLDS: dict[str, tuple[Invariant, ...]] = {
     "declared": LOGICAL,
     "together": LOGICAL,
     "reports": (*LOGICAL, reports_are_estimated),
+    "few": (*LOGICAL, reports_are_estimated),
     "blocks": (*LOGICAL, reports_are_estimated),
     "measure": MEASURED,
     "combine": (*MEASURED, results_read_released_tables),

@@ -115,7 +115,7 @@ def test_each_pass_says_why_and_has_invariants() -> None:
 
 
 def test_what_keeps_the_answer_comes_first_but_for_what_follows_from_others() -> None:
-    assert [one.name for one in PASSES if not one.keeps] == ["reports", "measure", "allocate"]
+    assert [one.name for one in PASSES if not one.keeps] == ["reports", "few", "measure", "allocate"]
     assert not PASSES[-1].keeps, "no pass computes anything from noise"
     assert all(one.keeps for one in PASSES[: [one.name for one in PASSES].index("reports")])
 
@@ -163,7 +163,7 @@ def exact(draft: Draft) -> list[tuple[Value, ...]]:
 
 def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
     shown = str(shop.explain(QUERIES[0], passes=True))
-    assert [f"Pass {number}, {one.name}: {one.reason}" in shown for number, one in enumerate(PASSES, 1)] == [True] * 7
+    assert [f"Pass {number}, {one.name}: {one.reason}" in shown for number, one in enumerate(PASSES, 1)] == [True] * 8
     assert str(shop.explain(QUERIES[0])) in shown and "nothing changed" in shown
 
 
