@@ -31,6 +31,7 @@ tables:
       bmi: {type: float64, lower: 10, upper: 80, nullable: true}
       smoker: {type: boolean}
       town: {type: text}
+      notes: {type: text, max_length: 40}
   labs:
     unit: id
     max_rows: 20
@@ -100,6 +101,9 @@ CLAUSES = {
     ),
     "join of private tables on their unit": (
         "SELECT p.sex, AVG(l.value) AS mean FROM patients AS p JOIN labs AS l ON p.id = l.id GROUP BY p.sex"
+    ),
+    "the parts of a text": (
+        "SELECT word, COUNT(*) AS n FROM patients, UNNEST(string_to_array(notes, ',')) AS word GROUP BY word"
     ),
     "USING": "SELECT p.sex, COUNT(*) AS n FROM patients AS p JOIN labs AS l USING (id) GROUP BY p.sex",
     "join in WHERE": "SELECT COUNT(*) AS n FROM patients AS p, labs AS l WHERE p.id = l.id",

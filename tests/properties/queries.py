@@ -126,6 +126,13 @@ PERSON_SOURCES = (
     _with_places("JOIN"),
     _with_places("LEFT JOIN"),
     Source(
+        text="visits v CROSS JOIN UNNEST(string_to_array(v.note, 'n')) AS cut (part)",
+        unit="v.person",
+        numbers=VISIT_NUMBERS[:6],
+        keys=("cut.part", "v.kind", "LENGTH(cut.part)"),
+        conditions=("part <> ''", "part IN ('1', '2')", *VISIT_CONDITIONS),
+    ),
+    Source(
         text="visits v JOIN tags t ON v.place = t.code",
         unit="v.person",
         numbers=VISIT_NUMBERS,

@@ -170,6 +170,8 @@ def _column(name: str, type: str) -> dict[str, object]:
         declared |= {"lower": NUMBERS[name][0], "upper": NUMBERS[name][1], "nullable": True}
     if name == "factor":
         declared |= {"lower": -2, "upper": 2}
+    if name == "note":
+        declared |= {"max_length": 8}
     if name == "day":
         declared |= {"lower": FIRST_DAY, "upper": LAST_DAY}
     if name in KEYS and name not in ("region", "tag"):

@@ -24,6 +24,7 @@ from dpquery.sql.bind.boundary import at_boundary, carried_units
 from dpquery.sql.bind.grouping import Grouping, is_grouped
 from dpquery.sql.bind.late_joins import refusal
 from dpquery.sql.bind.ordering import by_all, limited, sort_key
+from dpquery.sql.bind.parts import unnested_in_from
 from dpquery.sql.bind.public_side import must_group
 from dpquery.sql.bind.scope import Context, Reach, Scope, Visible, with_names
 from dpquery.sql.bind.series import series_without_from
@@ -58,6 +59,8 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     outer = context.take_outer()
     if select.args.get("from_") is None:
         select = series_without_from(select)
+    elif select.find(exp.Explode) is not None:
+        select = unnested_in_from(select)
 
     def subqueries_over(scope: Scope) -> JoinedSubqueries:
         return JoinedSubqueries(context, scope, reach, bind_query)

@@ -13,6 +13,7 @@ from dpquery.errors import UnknownNameError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.bind.expressions import Subqueries
 from dpquery.sql.bind.joins import Written, check_join, join_all, join_where
+from dpquery.sql.bind.parts import split_in, with_parts
 from dpquery.sql.bind.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
 from dpquery.sql.bind.series import SERIES, bind_series, series_in
 from dpquery.sql.bind.values import bind_values
@@ -45,20 +46,18 @@ def bind_from(
     else:
         context.only(start, "this")
         scope = _bind_item(start.this, context, reach, bind_query)
-    joins = _bind_joins(select, context, reach, bind_query)
+    joins: list[Written] = []
+    for join in select.args.get("joins") or ():
+        check_join(join, context)
+        if isinstance(join.this, exp.Unnest | exp.Lateral) and split_in(join.this) is not None:
+            scope, joins = with_parts(join_all(scope, joins, context), join, context), []
+        else:
+            joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
     where = select.args.get("where")
     named: list[tuple[str, exp.Expression]] = []
     if where is not None and context.dialect in _NAMES_IN_WHERE:
         named = [(item.alias, item.this) for item in select.expressions if isinstance(item, exp.Alias)]
     return join_where(scope, joins, where, subqueries_over, outer, context, named)
-
-
-def _bind_joins(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> list[Written]:
-    joins = []
-    for join in node.args.get("joins") or ():
-        check_join(join, context)
-        joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
-    return joins
 
 
 def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
@@ -100,7 +99,11 @@ def _bind_brackets(node: exp.Expression, context: Context, reach: Reach, bind_qu
     alone.set("joins", None)
     alone.parent = node
     scope = _bind_item(alone, context, reach, bind_query)
-    return join_all(scope, _bind_joins(node, context, reach, bind_query), context)
+    joins = []
+    for join in node.args["joins"]:
+        check_join(join, context)
+        joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
+    return join_all(scope, joins, context)
 
 
 def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -> Scope:
