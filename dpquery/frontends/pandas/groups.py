@@ -147,7 +147,12 @@ class Groups:
     def _rest(self) -> str:
         kept = [f"{name} IS NOT NULL" for name, seen in zip(self._listed(), self._seen(), strict=True) if seen.nullable]
         where = f" WHERE {' AND '.join(kept)}" if kept and self._dropna else ""
-        return f"{where} GROUP BY {', '.join(self._listed())}"
+        made = [
+            name for name, seen in zip(self._keys, self._seen(), strict=True) if seen.nullable and seen.name != name
+        ]
+        shown = [f"{quoted(name)} IS NOT NULL" for name in made if self._dropna]  # a public key, though it cannot occur
+        having = f" HAVING {' AND '.join(shown)}" if shown else ""
+        return f"{where} GROUP BY {', '.join(self._listed())}{having}"
 
     def _seen(self) -> list[Column]:
         return [self._of._view.columns[name] for name in self._keys]

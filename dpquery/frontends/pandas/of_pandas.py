@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -41,14 +42,23 @@ class Accessor(Answers):
 
     def protect(self, **said: Any) -> Protected:
         """Returns the frame's private statistics; arguments as in `dpquery.protect`. Without a privacy unit, what was
-        said last of the dataset that the frame was made from holds again: `df.assign(...).dp.protect()`."""
-        return protect(self._frame, **(said if "privacy_unit" in said else {**said_before(self._frame), **said}))
+        said last of the dataset that the frame was made from holds again: `df.assign(...).dp.protect()`; `bounds`,
+        `keys` and `types` then add to it."""
+        if "privacy_unit" in said:
+            return protect(self._frame, **said)
+        before = said_before(self._frame)
+        both = {
+            name: {**before[name], **said[name]}
+            for name in ("bounds", "keys", "types")
+            if isinstance(before.get(name), Mapping) and isinstance(said.get(name), Mapping)
+        }
+        return protect(self._frame, **{**before, **said, **both})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if not hasattr(Protected, name):
-            raise no_attribute(name)
+            raise no_attribute(name, list(self._frame.columns))
         return getattr(_protected(self._frame), name)
 
     def __getitem__(self, key: Any) -> Any:

@@ -25,12 +25,21 @@ _CALLS_BACK = "functions are never called on rows; write what they do with colum
 ADVICE = {
     **dict.fromkeys(("head", "tail", "sample", "iloc", "loc", "at", "iat", "values", "to_numpy", "items"), _READS_ROWS),
     **dict.fromkeys(
-        ("iterrows", "itertuples", "to_csv", "to_dict", "nlargest", "nsmallest", "sort_values"), _READS_ROWS
+        ("iterrows", "itertuples", "to_csv", "to_dict", "nlargest", "nsmallest", "sort_values", "unique"), _READS_ROWS
     ),
     **dict.fromkeys(("apply", "map", "transform", "pipe", "applymap", "eval"), _CALLS_BACK),
     "assign": "add the column to the frame and protect it again: df.assign(...).dp.protect()",
     "merge": "df.dp.join takes public frames; of private ones df.dp.sql joins those of one dataset",
-    "fillna": "missing values are skipped; df.dp.query('x == x') keeps the others",
+    "fillna": "missing values are skipped; df.dp[df.dp['x'].notna()] keeps the others",
+    "dropna": "missing values are skipped; df.dp[df.dp['x'].notna()] keeps the others",
+    "clip": "df.dp.assign_bounds(x=(lower, upper)) clamps a column for the calls that follow",
+    "str": "compare texts by == and isin, or write df.dp.sql(\"SELECT ... FROM this WHERE city LIKE 'B%'\")",
+    "astype": "convert the column of the frame and protect it again: df.assign(...).dp.protect()",
+    "shape": "df.dp.count() is the number of rows, with noise, and df.dp.columns lists the columns",
+    "info": "df.dp.columns lists the columns, df.dp.count() counts the values of each",
+    "plot": "plot the answer: df.dp.groupby('region').size().plot(), or with its intervals df.dp.last.plot()",
+    "hist": "df.dp.histogram('x', bins) counts, and df.dp.last.plot(kind='bar') draws it with its intervals",
+    "boxplot": "df.dp.describe(columns) has the quartiles",
 }
 """What to do instead of what pandas' frames have and a protected one has not."""
 PARTS = {
@@ -48,8 +57,10 @@ PERIODS = {"YS-JAN": "year", "QS-JAN": "quarter", "MS": "month", "D": "day", "h"
 """Frequencies of `pd.Grouper` whose groups begin where their label says, and what `DATE_TRUNC` calls them."""
 
 
-def no_attribute(name: str) -> AttributeError:
+def no_attribute(name: str, columns: Sequence[str] = ()) -> AttributeError:
     """Returns the error of a name that protected frames do not have, with what to do instead."""
+    if name in columns:
+        return AttributeError(f"a column is written in brackets: df.dp[{name!r}]")
     return AttributeError(f"a protected frame has no {name!r}: {ADVICE.get(name, 'dir(df.dp) lists what it has')}")
 
 
@@ -72,6 +83,7 @@ class Expression:
     """
 
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # numpy leaves comparisons with its numbers to this class
 
     def __init__(self, frame: Protected, text: str, values: Mapping[str, object]) -> None:
         self.frame, self.text, self.values = frame, text, dict(values)
@@ -134,9 +146,26 @@ class Expression:
         name = f"v{next(_numbers)}"
         return Mask(self.frame, f"({self.text} in @{name})", {**self.values, name: list(values)})
 
+    def notna(self) -> Mask:
+        """Returns where the value is not missing."""
+        return Mask(self.frame, f"({self.text} == {self.text})", self.values)
+
+    def isna(self) -> Mask:
+        """Returns where the value is missing."""
+        return Mask(self.frame, f"({self.text} != {self.text})", self.values)
+
+    notnull, isnull = notna, isna
+
     def between(self, left: object, right: object) -> Mask:
         """Returns where the value is from `left` to `right`, both included."""
         return (self >= left) & (self <= right)
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        advice = "Bins are df.dp['age'].cut([0, 18, 65]), statistics the methods of df.dp['age']."
+        raise UnsupportedQueryError("a protected column holds no values for pandas and numpy", advice=advice)
+
+    def __len__(self) -> int:
+        raise UnsupportedQueryError("the number of rows is private", advice="Ask df.dp.count(epsilon=...).")
 
     def __bool__(self) -> bool:
         raise TypeError("an expression is neither true nor false: combine masks by &, | and ~, with brackets")
@@ -189,7 +218,14 @@ class Picked(Expression):
         """Returns the correlation with another column."""
         return self.frame.corr(self.name, other.name, **asked)
 
-    def cut(self, bins: Sequence[float], *, right: bool = True) -> Key:
+    def agg(self, func: str | Sequence[str], **asked: Any) -> Any:
+        """Returns one aggregate of a name, or a Series of several, as `Series.agg`."""
+        if isinstance(func, str):
+            return getattr(self, func)(**asked)
+        made = self.frame.agg({self.name: func}, **asked)
+        return made[self.name] if isinstance(made, pd.DataFrame) else made
+
+    def cut(self, bins: Sequence[float], *, right: bool = True, labels: Sequence[str] | None = None) -> Key:
         """Returns bins of its values as a key of groups, as `pd.cut` makes them of public edges; values beyond the
         edges are in no bin."""
         edges = [float(edge) for edge in bins] if isinstance(bins, list | tuple | np.ndarray | range) else []
@@ -198,11 +234,15 @@ class Picked(Expression):
                 "bins must be a list of increasing, finite edges: a number of bins would read data"
             )
         ends = [f"{edge:.15g}" for edge in edges]
-        labels = [f"({a}, {b}]" if right else f"[{a}, {b})" for a, b in itertools.pairwise(ends)]
+        usual = [f"({a}, {b}]" if right else f"[{a}, {b})" for a, b in itertools.pairwise(ends)]
+        named = usual if labels is None else list(labels)
+        if len(named) != len(usual) or len({*named}) < len(named) or not all(type(label) is str for label in named):
+            raise UnsupportedQueryError("labels are a different text for each bin")
         below = f"WHEN {quoted(self.name)} {'<=' if right else '<'}"
         arms = [f"{below} {ends[0]} THEN NULL"]
-        arms += [f"{below} {end} THEN '{label}'" for end, label in zip(ends[1:], labels, strict=True)]
-        shown = Column(name=self.name, type="text", dtype=pd.CategoricalDtype(labels, ordered=True))
+        texts = [label.replace("'", "''") for label in named]
+        arms += [f"{below} {end} THEN '{text}'" for end, text in zip(ends[1:], texts, strict=True)]
+        shown = Column(name=self.name, type="text", dtype=pd.CategoricalDtype(named, ordered=True))
         return Key(name=f"{self.name} in bins", sql=f"CASE {' '.join(arms)} END", shown=shown)
 
     def __getattr__(self, name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pandas as pd
 
 from dpquery.catalog.names import suggestion
-from dpquery.errors import AccuracyWarning, UnknownNameError, UnsupportedQueryError
+from dpquery.errors import AccuracyWarning, MissingDeltaError, UnknownNameError, UnsupportedQueryError
 from dpquery.frontends.pandas.accuracy import with_accuracy
 from dpquery.frontends.pandas.columns import Column, columns_of_pandas
 from dpquery.frontends.pandas.datasets import MARK, Handle
@@ -286,7 +286,14 @@ class Protected(Statistics):
         if self._is_explaining:
             return self._held.session.explain(text, params=params, **asked)
         with working():
-            result = self._held.session.sql(text, params=params, **asked)
+            try:
+                result = self._held.session.sql(text, params=params, **asked)
+            except MissingDeltaError as error:
+                advice = (
+                    "Say protect(..., keys={'x': [...]}) of keys that everybody may know, or a budget with a delta."
+                )
+                error.advice = advice
+                raise
         self._held.last = result
         for words in result.warnings:
             warnings.warn(words, AccuracyWarning, stacklevel=4)

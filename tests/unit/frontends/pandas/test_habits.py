@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpquery.errors import CatalogError, UnknownNameError, UnsupportedQueryError
+from dpquery.errors import CatalogError, MissingDeltaError, UnknownNameError, UnsupportedQueryError
 from tests.scripted import zero_noise
 
 _names = itertools.count()
@@ -54,6 +54,10 @@ PAIRS: dict[str, tuple[Ask, Ask]] = {
         lambda f: (f["spend"] * 2 + 5 < f["age"] - 10).sum(),
     ),
     "turned": (lambda d: d[90 - d["age"] > 50].count(epsilon=1), lambda f: (90 - f["age"] > 50).sum()),
+    "notna": (lambda d: d[d["spend"].notna()].count(epsilon=1), lambda f: f["spend"].notna().sum()),
+    "isnull": (lambda d: d[~d["spend"].isnull()].count(epsilon=1), lambda f: f["spend"].notna().sum()),
+    "a number of numpy": (lambda d: d[np.int64(10) < d["spend"]].count(epsilon=1), lambda f: (f["spend"] > 10).sum()),
+    "agg of a column": (lambda d: d["spend"].agg("sum", epsilon=1), lambda f: f["spend"].sum()),
     "isin": (
         lambda d: d[d["region"].isin(["e", "s"])].count(epsilon=1),
         lambda f: f["region"].isin(["e", "s"]).sum(),
@@ -97,6 +101,16 @@ GROUPS: dict[str, tuple[Ask, Ask]] = {
         lambda d: d.groupby(d["spend"].cut([5, 20.5, 100], right=False)).size(epsilon=1),
         lambda f: f.groupby(pd.cut(f["spend"], [5, 20.5, 100], right=False), observed=False).size(),
     ),
+    "cut with labels": (
+        lambda d: d.groupby(d["age"].cut([0, 30, 100], labels=["young", "no longer 'young'"])).size(epsilon=1),
+        lambda f: f.groupby(
+            pd.cut(f["age"], [0, 30, 100], labels=["young", "no longer 'young'"]), observed=False
+        ).size(),
+    ),
+    "aggregates of a column": (
+        lambda d: d["spend"].agg(["sum", "count"], epsilon=1),
+        lambda f: f["spend"].agg(["sum", "count"]),
+    ),
     "agg": (
         lambda d: d.agg({"spend": ["sum", "count"], "age": ["count"]}, epsilon=1),
         lambda f: f.agg({"spend": ["sum", "count"], "age": ["count"]}),
@@ -135,6 +149,10 @@ def test_a_table_is_that_of_pandas(frame: pd.DataFrame, name: str) -> None:
         (lambda f: f.dp.groupby(pd.Grouper(key="day", freq="ME")), "'MS'"),
         (lambda f: f.dp.groupby(f.dp["spend"].dt.month), "type int64"),
         (lambda f: f.dp["spend"].cut(4), "would read data"),
+        (lambda f: f.dp["spend"].cut([0, 1, 2], labels=["a"]), "a different text for each bin"),
+        (lambda f: pd.cut(f.dp["spend"], [0, 20]), "holds no values"),
+        (lambda f: np.asarray(f.dp["spend"]), "holds no values"),
+        (lambda f: len(f.dp["spend"]), "the number of rows is private"),
         (lambda f: f.dp["spend"].cut([0, float("inf")]), "finite"),
         (lambda f: f.dp["region"].isin("e"), "list"),
         (lambda f: f.dp.agg({}, epsilon=1), "by their names"),
@@ -147,7 +165,13 @@ def test_what_reads_rows_or_has_no_counterpart_is_refused(frame: pd.DataFrame, a
     assert frame.dp.remaining == before
 
 
-@pytest.mark.parametrize(("name", "words"), [("head", "never shown"), ("apply", "never called"), ("colour", "dir")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *(("head", "never shown"), ("unique", "never shown"), ("apply", "never called"), ("colour", "dir")),
+        *(("str", "isin"), ("plot", "plot the answer"), ("dropna", "notna")),
+    ],
+)
 def test_names_of_pandas_say_the_way_on(frame: pd.DataFrame, name: str, words: str) -> None:
     for of in (frame.dp, frame.dp.query("age > 3")):
         with pytest.raises(AttributeError, match=words):
@@ -156,6 +180,8 @@ def test_names_of_pandas_say_the_way_on(frame: pd.DataFrame, name: str, words: s
         getattr(frame.dp["spend"], name)
     with pytest.raises(UnknownNameError, match="spend"):
         frame.dp["spent"]
+    with pytest.raises(AttributeError, match="in brackets"):
+        frame.dp.spend  # noqa: B018
 
 
 def test_an_expression_is_neither_true_nor_false_and_holds_no_data(frame: pd.DataFrame) -> None:
@@ -185,5 +211,23 @@ def test_a_frame_with_more_columns_is_protected_again_by_what_was_said(frame: pd
     )
     assert frame.dp.remaining.epsilon == left.epsilon - 1
     assert wider.dp.protect(bounds={"double": (0, 200)})["double"].sum(epsilon=1) == frame["spend"].sum() * 2
+    both = wider.dp.protect(bounds={"double": (0, 200)}, keys={"double": [0, 2]})
+    assert both["spend"].sum(epsilon=1) == frame["spend"].sum() and list(both.groupby("region").size(epsilon=1).index)
     with pytest.raises(CatalogError, match="name the privacy unit"):
         FRAME.copy().dp.protect()
+
+
+def test_months_of_moments_without_bounds_have_no_group_without_a_month(monkeypatch: pytest.MonkeyPatch) -> None:
+    zero_noise(monkeypatch)
+    made = FRAME.copy()
+    unbounded = {**SAID, "bounds": {"spend": (0, 100)}}
+    people = made.dp.protect(**unbounded, budget={"epsilon": 1000}, dataset=f"habits{next(_names)}")
+    found = people.groupby(people["day"].dt.month).size(epsilon=1)
+    assert found.tolist() == FRAME.groupby(FRAME["day"].dt.month).size().tolist()
+    assert [str(key) for key in found.index] == [str(month) for month in range(1, 13)]
+
+
+def test_selecting_groups_without_a_delta_says_what_protect_takes(frame: pd.DataFrame) -> None:
+    wider = frame.assign(town="x")
+    with pytest.raises(MissingDeltaError, match="keys="):
+        wider.dp.protect()["town"].value_counts(epsilon=1)
