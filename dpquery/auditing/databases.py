@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +26,7 @@ from dpquery.session.session import Session
 from dpquery.session.steps import answered_in_steps, in_steps
 
 Opens = Callable[[Catalog, Any], Backend]
+_MOMENT = re.compile(r"timestamp '[^']*'")
 ANALYST = "auditor"
 ROWS_WHERE_AUTO = 8
 """Rows of one unit that weigh in full in made-up data, where the catalog leaves the number to a profile."""
@@ -87,8 +89,10 @@ class Database:
         return tuple(self._prepared(step) for step in asked)
 
     def _prepared(self, request: Request) -> Prepared:
+        planned = self._planned(request)
         return Prepared(
-            budgeted=self._planned(request).budgeted,
+            budgeted=planned.budgeted,
+            result=planned.private.result,
             plan=self.session.explained(request),
             neighbours=self.hall.catalog.neighbours,
             offer=request.offer,
@@ -109,7 +113,10 @@ class Database:
             plan = self.explain(text, options)
         except DPQueryError as error:
             return type(error), str(error)
-        return str(plan), plan.charge, plan.guarantee, plan.columns, plan.measurements
+        shown = str(plan)
+        if self._planned(options.request(text, None, self.hall.catalog.defaults)).reads_clock:
+            shown = _MOMENT.sub("timestamp 'now'", shown)  # two plans are made at two moments
+        return shown, plan.charge, plan.guarantee, plan.columns, plan.measurements
 
     def answer(self, text: str, options: Options) -> Result:
         """Returns the answer."""

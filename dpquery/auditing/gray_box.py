@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from dpquery.auditing.worlds import Maker, World
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, QueryError
 from dpquery.kernel.checks import blocks_of
+from dpquery.plan import logical
 from dpquery.plan.calendar import number_named
 from dpquery.result.table import Result
 from dpquery.session.options import Options
@@ -207,19 +209,33 @@ def _compare_shapes(one: Seen, left: Database, right: Database, prepared: Prepar
         one.tell("the plan, its price or its error tells neighbours apart")
     if one.step or any(aggregate.is_selected for aggregate in prepared.aggregates):
         return
-    keys = len({id for aggregate in prepared.aggregates for key in aggregate.keys for id in key.columns})
-    shapes = [_shape(database, text, options, keys) for database in (left, right)]
+    shapes = [_shape(database, text, options, prepared) for database in (left, right)]
     if shapes[0] != shapes[1]:
         one.tell("types, rows, charges or errors of the answer tell neighbours apart")
 
 
-def _shape(database: Database, text: str, options: Options, keys: int) -> tuple[object, ...]:
+def _shape(database: Database, text: str, options: Options, prepared: Prepared) -> tuple[object, ...]:
+    """Returns what neighbours must have in common of an answer: what public keys fix of it, as far as no released
+    number decides which rows are shown, or in which order."""
+    keys = len({id for aggregate in prepared.aggregates for key in aggregate.keys for id in key.columns})
     try:
         answer = database.answer(text, options)
     except DPQueryError as error:
         return type(error), str(error)
-    seen = visible(answer, keys)
-    return seen if _shows_keys(answer, keys) else (seen[0], *seen[3:])
+    schema, count, columns, *rest = visible(answer, keys)
+    nodes = list(_nodes(prepared.result))
+    if not _shows_keys(answer, keys) or any(isinstance(node, logical.Filter | logical.Limit) for node in nodes):
+        return schema, *rest
+    rows = list(zip(*cast(list[list[object]], columns), strict=True))
+    if any(isinstance(node, logical.Sort) for node in nodes):
+        rows.sort(key=repr)  # the order is that of released numbers
+    return schema, count, rows, *rest
+
+
+def _nodes(relation: logical.Relation) -> Iterator[logical.Relation]:
+    yield relation
+    for source in logical.sources(relation):
+        yield from _nodes(source)
 
 
 def _shows_keys(answer: Result, keys: int) -> bool:

@@ -22,6 +22,7 @@ from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.kernel.sensitivity import coarseness
+from dpquery.plan.logical import Relation
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.result.measurements import Measurement
 from dpquery.session.planned import Plan
@@ -81,9 +82,11 @@ def claimed(made: Measurement) -> Norms:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A plan in the kernel's language, as the analyst sees it, and what was offered for it."""
+    """A plan in the kernel's language, what is computed from its releases, the plan as the analyst sees it, and what
+    was offered for it."""
 
     budgeted: BudgetedPlan
+    result: Relation
     plan: Plan
     neighbours: Neighbours
     offer: QueryBudget
@@ -142,8 +145,8 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
         weights_of(next(remaining), len(numbers)) if measure.count in CHOICES else numbers.tolist()
         for measure, numbers in zip(aggregate.measures, exact.numbers, strict=True)
     ]
-    rows = list(zip(*given, strict=True))
     columns = [column.tolist() for column in exact.keys]
+    rows = list(zip(*given, strict=True)) if given else [()] * len(columns[0])  # public keys alone measure nothing
     groups = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
     if len(columns) != len(aggregate.keys) or next(remaining, None) is not None:
         raise WrongShape("other keys or histograms than were asked for")

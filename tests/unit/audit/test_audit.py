@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -15,12 +16,12 @@ import pytest
 from scipy.stats import beta  # type: ignore[import-untyped]
 
 import dpquery as dp
-from dpquery.auditing import drills
+from dpquery.auditing import drills, gray_box
 from dpquery.auditing.accounts import accounts as replayed
 from dpquery.auditing.attacks import all_subsets, subsets_asked, wrong_bits
 from dpquery.auditing.chances import allowed_gap, clopper_pearson, empirical_epsilon
 from dpquery.auditing.claims import problems_of_claims
-from dpquery.auditing.databases import Hall, for_simulation
+from dpquery.auditing.databases import Hall, for_simulation, visible
 from dpquery.auditing.gray_box import GrayBox
 from dpquery.auditing.page import page
 from dpquery.auditing.questions import of_catalog, of_log, of_text
@@ -111,6 +112,39 @@ def test_each_step_of_a_query_is_audited(tmp_path: Path) -> None:
     assert all(line.figures["pairs"] for line in section.lines)
     # Whose rows the second step counts hangs on the first step's noise; the first has no noise before it.
     assert section.lines[0].figures["moved"]
+
+
+def test_neither_noise_nor_the_clock_tells_neighbours_apart(tmp_path: Path) -> None:
+    made = catalog()
+    queries = (
+        "SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind ORDER BY n DESC",
+        "SELECT kind, COUNT(*) AS n FROM visits GROUP BY ROLLUP (kind) ORDER BY n DESC LIMIT 2",
+        "SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind HAVING COUNT(*) > 40",
+        "SELECT COUNT(*) AS n FROM visits WHERE NOW() > TIMESTAMP '2020-01-01'",
+        "SELECT DISTINCT kind FROM visits",
+        "SELECT kind, SUM(score) AS s FROM visits WHERE kind IN (SELECT kind FROM visits GROUP BY kind "
+        "ORDER BY COUNT(*) DESC LIMIT 1) GROUP BY CUBE (kind)",
+    )
+    section = GrayBox(made, of_text(";\n".join(queries), made), tmp_path).run(1, worlds=1)
+    assert not section.violations and not section.not_done
+    assert len(section.lines) == len(queries) + 1 and all(line.figures["pairs"] for line in section.lines)
+
+
+@pytest.mark.parametrize(("order", "is_found"), [("", True), (" ORDER BY n", False)])
+def test_an_order_that_no_released_number_decides_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, is_found: bool
+) -> None:
+    turns = itertools.cycle([1, -1])
+
+    def turned(answer: dp.Result, keys: int) -> tuple[object, ...]:
+        schema, count, columns, *rest = visible(answer, keys)
+        turn = next(turns)
+        return schema, count, [column[::turn] for column in columns], *rest  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(gray_box, "visible", turned)
+    made = catalog()
+    text = f"SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind{order}"
+    assert bool(GrayBox(made, of_text(text, made), tmp_path).run(1, worlds=1).violations) is is_found
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 4}, {"epsilon": 4, "delta": "1e-6"}, {"rho": 1, "delta": "1e-6"}])
