@@ -11,6 +11,7 @@ from dpquery.auditing.svg import STYLE, bar
 LOOKS = """
   :root { color-scheme: light dark; }
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+  h1, h2, p, li { overflow-wrap: anywhere; }
   h1 { font-size: 1.5rem; margin: 0 0 .3rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem; }
   p { margin: .4rem 0; max-width: 46rem; } .quiet { opacity: .72; font-size: .92rem; }
   .verdict { padding: .7rem 1rem; border-left: 5px solid #2e7d4f; background: #8881; font-size: 1.1rem; }

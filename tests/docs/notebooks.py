@@ -69,7 +69,7 @@ def _display(value: Any) -> Output:
         data["text/html"] = rich.splitlines(keepends=True)
     if hasattr(value, "savefig"):
         picture = io.BytesIO()
-        value.savefig(picture, format="png", dpi=60)
+        value.savefig(picture, format="png", dpi=90)
         data = {"text/plain": ["<Figure>"], "image/png": base64.b64encode(picture.getvalue()).decode()}
         __import__("matplotlib.pyplot").pyplot.close(value)
     return {"data": data, "metadata": {}, "output_type": "execute_result"}

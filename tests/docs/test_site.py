@@ -22,7 +22,11 @@ from tests.architecture.package import ROOT
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+    return built(tmp_path_factory.mktemp("site"))
+
+
+def built(folder: Path) -> Path:
+    """Returns the folder with the site in it."""
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [
         sys.executable,
@@ -64,6 +68,11 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path) -> Non
         assets = _Assets()
         assets.feed(page.read_text(encoding="utf-8"))
         assert not [asset for asset in assets.found if re.match(r"(https?:)?//", asset)], page.name
+    styles = [*site.rglob("*.css")]
+    assert styles
+    for style in styles:
+        text = style.read_text(encoding="utf-8")
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", text), style.name
 
 
 def test_the_pages_of_functions_have_every_public_function(site: Path) -> None:
