@@ -146,6 +146,50 @@ except Exception as error:
     refused = str(error)
 print(json.dumps({"tables": tables, "count": count, "columns": columns, "refused": refused}))
 """
+LIBREOFFICE = r"""
+import atexit, json, os, signal, subprocess, tempfile, time
+import uno
+from com.sun.star.beans import PropertyValue
+from com.sun.star.connection import NoConnectException
+from com.sun.star.sdbc import SQLException
+e, folder = os.environ, tempfile.mkdtemp()
+pipe = "pipe,name=" + os.path.basename(folder)
+office = subprocess.Popen(["soffice", f"-env:UserInstallation=file://{folder}", "--headless", "--norestore",
+                           f"--accept={pipe};urp;"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          start_new_session=True)
+atexit.register(os.killpg, office.pid, signal.SIGTERM)
+here = uno.getComponentContext()
+resolver = here.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", here)
+there = None
+while there is None and office.poll() is None:
+    try:
+        there = resolver.resolve(f"uno:{pipe};urp;StarOffice.ComponentContext")
+    except NoConnectException:
+        time.sleep(0.2)
+drivers = there.ServiceManager.createInstanceWithContext("com.sun.star.sdbc.DriverManager", there)
+secrets = tuple(PropertyValue(name, 0, value, 0) for name, value in (("user", e["USER_"]), ("password", e["PASSWORD"])))
+address = "sdbc:postgresql:host={HOST} port={PORT} dbname={DATABASE}".format_map(e)
+c = drivers.getConnectionWithInfo(address, secrets)
+listed, tables = c.getMetaData().getTables(None, "public", "%", ("TABLE",)), []
+while listed.next():
+    tables.append(listed.getString(3))
+def ask():
+    asked = c.prepareStatement("@COUNT@")
+    asked.setString(1, "F")
+    return asked.executeQuery()
+rows = ask()
+rows.next()
+count = rows.getInt(1)
+c.createStatement().execute("@INTERVALS@")
+about = ask().getMetaData()
+columns = [about.getColumnName(place + 1) for place in range(about.getColumnCount())]
+try:
+    refused = str(c.createStatement().executeQuery("@REFUSED@"))
+except SQLException as error:
+    refused = error.Message
+print(json.dumps({"tables": tables, "count": count, "columns": columns, "refused": refused}), flush=True)
+c.close()
+"""
 
 PYTHON = ("python",)
 PROGRAMS = {
@@ -162,5 +206,6 @@ PROGRAMS = {
         text=POLARS,
         pip=("polars", "pyarrow", "connectorx", "adbc-driver-postgresql", "adbc-driver-manager"),
     ),
+    "LibreOffice": Program(run=("/usr/bin/python3",), suffix=".py", mark="?", text=LIBREOFFICE),
     "ibis": Program(run=PYTHON, suffix=".py", mark="$1", text=IBIS, pip=("ibis-framework[postgres]", "packaging")),
 }
