@@ -149,11 +149,12 @@ def found_again(
     """Returns the plan in which what follows from others asks to be no more exact than it is expected to be, so that
     the same queries find it again for nothing; it is not measured, and so the charge is the same."""
     pairs = [(one, calibrated(own, declared.neighbours)) for one, own in zip(wanted, plan.aggregates, strict=True)]
-    noises, losses = {id(one): own for one, own in pairs}, dict[str, Fraction]()
+    there, losses = {id(one): at for at, one in enumerate(wanted)}, dict[str, Fraction]()
     for one, place, variance in _estimated(pairs, dropped):
-        own = variance_of(noises[id(one)][place])
+        at = there[id(one)]
+        own = variance_of(pairs[at][1][place])
         if variance is not None and variance > own:
-            noise = plan.aggregates[wanted.index(one)].noise[place]
+            noise = plan.aggregates[at].noise[place]
             part = (own / variance) ** (1 if noise.loss.rho else 0.5)
             losses[one.budgeted.aggregate.measures[place].id] = amount_of(noise) * Fraction(LESS * part)
     return with_losses(plan, losses)

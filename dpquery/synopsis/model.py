@@ -11,6 +11,7 @@ fitting), then they are drawn again by these weights, and each column anew given
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ LEAST_EVEN, LARGEST = 0.4, 2.0
 CHUNK = 1 << 16
 EXCHANGES, CHOICE = 60, 4
 """Of rows among those that are taken, at most; and among how many times as many they are chosen."""
+LARGEST_KEPT, MOST_PLACES = 3, 40_000_000
+"""Columns of the tables that rows keep when some are taken; and rows of all these tables together, at most."""
 FARTHEST = 30.0
 
 
@@ -112,7 +115,7 @@ class Model:
     def _balanced(self, taken: Integers) -> Integers:
         """Returns how often each row is taken, so that marginals of those that are come near those of the weights: rows
         of crowded cells are exchanged for others as long as that helps."""
-        at = [marginal.places(self.rows) for marginal in self._marginals]
+        at = self._kept()
         whole, weights = int(taken.sum()), self._weights
         aims = [np.bincount(places, weights) * (whole / self._total) for places in at]
 
@@ -141,6 +144,20 @@ class Model:
             else:
                 exchanged //= 2
         return taken
+
+    def _kept(self) -> list[NDArray[np.int32]]:
+        """Returns the cell of each row in the measured tables, and in those by all pairs and triples of columns as far
+        as there is room: the fitted distribution tells of them all, and taking whole rows shall not blur them."""
+        found = [marginal.places(self.rows).astype(np.int32) for marginal in self._marginals]
+        room = max(0, MOST_PLACES // len(self.rows) - len(found))
+        columns, sizes = range(len(self._alone)), [len(one) for one in self._alone]
+        sets = itertools.chain.from_iterable(
+            itertools.combinations(columns, size) for size in range(2, LARGEST_KEPT + 1)
+        )
+        for some in itertools.islice(sets, room):
+            cells = np.ravel_multi_index(tuple(self.rows[:, some].T), tuple(sizes[i] for i in some))
+            found.append(np.unique(cells, return_inverse=True)[1].astype(np.int32))
+        return found
 
     def _some(self, places: Integers, scores: Floats, count: int) -> Integers:
         """Returns so many of the places with the highest scores, chosen among a few times as many."""

@@ -78,7 +78,7 @@ class Quality:
         return found
 
     def plot(self) -> Figure:
-        """Returns a figure: for each marginal its noise and its distance from the synthetic rows."""
+        """Returns a figure: of each marginal the noise and, once there are any, the distance of synthetic rows."""
         try:
             from matplotlib.figure import Figure as Made
         except ImportError:
@@ -88,7 +88,8 @@ class Quality:
         for place, way in enumerate(ways):
             axes, some = figure.add_subplot(1, len(ways), place + 1), sorted(self.of(way), key=lambda m: m.noise)
             axes.plot([m.noise for m in some], "o", markersize=3, label="noise, expected")
-            axes.plot([m.apart for m in some], "_", label="synthetic from measured")
+            if not all(math.isnan(m.apart) for m in some):
+                axes.plot([m.apart for m in some], "_", label="synthetic from measured")
             axes.set(title=WAYS[way], ylim=(0, None), xticks=[])
             axes.set_ylabel("share of the rows" if not place else "")
         figure.axes[-1].legend(fontsize="small")

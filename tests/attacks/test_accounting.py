@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import threading
 from fractions import Fraction
@@ -170,6 +171,32 @@ def test_two_analysts_together_stay_within_the_dataset(tmp_path: Path) -> None:
     for stranger in ["mallory", "Alice", "alice ", "", "\0", "a" * 10_000]:
         with pytest.raises(DPQueryError):
             small.login(stranger)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_analyst_spends_the_part_of_another(seed: int, tmp_path: Path) -> None:
+    """ACC-05: of parts that add up to the dataset's limit each stays whole, however much the others ask, in whatever
+    order; and the last of each can be spent when nothing else is left."""
+    parts = {"alice": Fraction(3, 10), "bob": Fraction(5, 10), "carol": Fraction(2, 10)}
+    said = ", ".join(f"{name}: {{epsilon: {float(part)}}}" for name, part in parts.items())
+    text = CATALOG.replace("tables:", f"analysts: {{{said}}}\ntables:", 1)
+    small, chance = Clinic(tmp_path, catalog=text, budget="{epsilon: 1}"), random.Random(seed)
+    sessions = {name: small.login(name) for name in parts}
+    spent = dict.fromkeys(parts, Fraction(0))
+    for _ in range(40):
+        name, amount = chance.choice([*parts]), Fraction(chance.choice((5, 20, 60, 300)), 1000)
+        if spent[name] + amount > parts[name]:
+            with pytest.raises(InsufficientBudgetError):
+                sessions[name].sql(COUNT, epsilon=amount)
+        else:
+            sessions[name].sql(COUNT, epsilon=amount)
+            spent[name] += amount
+        for each, part in parts.items():
+            assert small.ledger.remaining(each).epsilon == part - spent[each]
+    for name, part in parts.items():
+        if part > spent[name]:
+            sessions[name].sql(COUNT, epsilon=part - spent[name])
+    assert small.ledger.spent(None).epsilon == 1
 
 
 def test_tables_views_and_new_sessions_share_the_budget(tmp_path: Path) -> None:

@@ -215,6 +215,43 @@ def test_what_reads_a_clock_is_not_a_constant(study: Study, text: str) -> None:
     assert study.answer("SELECT 1 AS localtimestamp_").is_lasting
 
 
+def test_synopses_are_listed_as_long_as_they_are_there() -> None:
+    study = Study()
+    listed = (
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema IN ('public', 'synopsis') "
+        "ORDER BY 2, 1"
+    )
+    columns = (
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'synopsis' "
+        "AND table_name = 'orders' ORDER BY ordinal_position"
+    )
+    namespace = "SELECT COUNT(*) FROM pg_namespace WHERE nspname = 'synopsis'"
+    by_oid = (
+        "SELECT a.attname FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid JOIN pg_namespace AS n "
+        "ON n.oid = c.relnamespace WHERE n.nspname = 'synopsis' AND a.attnum > 0 AND c.relkind = 'r' ORDER BY a.attnum"
+    )
+    declared = [("public", "orders"), ("public", "regions")]
+    assert study.rows(listed) == declared and study.rows(namespace) == [(0,)] and study.rows(columns) == []
+    session = study.engine._session("alice")
+    session.synopsis("orders", ["region", "is_new"], epsilon="1000", rows=40)
+    assert study.rows(listed) == [declared[0], ("synopsis", "orders"), declared[1]]
+    assert study.rows(namespace) == [(1,)]
+    found = study.rows(columns)
+    assert ("region", "text") in found and ("is_new", "boolean") in found
+    assert found[-1] == ("row_weight", "double precision")
+    assert study.rows(by_oid) == [(name,) for name, _ in found]
+    assert study.rows("SELECT 'synopsis.orders'::regclass::text, 'orders'::regclass::text") == [
+        ("synopsis.orders", "orders")
+    ]
+    assert study.rows("SELECT COUNT(*) FROM dp.columns WHERE table_name = 'synopsis.orders'") == [(len(found),)]
+    assert study.rows("SELECT pg_table_is_visible('synopsis.orders'::regclass)") == [(False,)]
+    for text in (listed, by_oid, "SELECT to_regclass('synopsis.orders')", "SELECT 'orders'::regclass::oid"):
+        assert not study.answer(text).is_lasting
+    session.synopses.drop("orders")
+    assert study.rows(listed) == declared and study.rows(namespace) == [(0,)]
+    study.close()
+
+
 def test_oids_are_those_of_the_next_start() -> None:
     first, second = Study(), Study()
     text = "SELECT oid, relname FROM pg_class WHERE relnamespace = 2200 ORDER BY 1"

@@ -30,7 +30,10 @@ def create(
     """Buy synthetic rows of a table, charged once; `dpquery query` reads them as synopsis.NAME, free."""
     with session_of(catalog, asked) as session:
         if if_rows is not None:
-            typer.echo(str(session.synopses.plan(table, column, measures=measure or (), if_rows=if_rows, **asked)))
+            planned = session.synopses.plan(table, column, measures=measure or (), if_rows=if_rows, **asked)
+            typer.echo(str(planned))
+            if plot is not None:
+                planned.quality.plot().savefig(plot)
             return
         with left_if_interrupted(session):
             made = session.synopsis(table, column, measures=measure or (), name=name, rows=rows, **asked)

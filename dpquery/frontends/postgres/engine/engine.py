@@ -91,6 +91,7 @@ class Engine:
         self._caps, self._row_level = caps or Caps(), row_level
         self._version = data_version or ledger.data_version
         self._emulation = Emulation(catalog)
+        self._listing = catalog, self._emulation
         self._sessions: dict[str, Session] = {}
         self._route = _remembered(lambda text: route(text, catalog, self._emulation.known))
         self._shape = _remembered(lambda text: shape(text, catalog))
@@ -215,11 +216,27 @@ class Engine:
         tree = self._filled(statement, values_of(asked.parameters))
         asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
 
+        declared, emulation = self._listed(asked.analyst)
+
         def virtual(name: str) -> pa.Table:
             analyst = None if rows == 0 else self._session(asked.analyst).analyst
-            return virtual_table(name, self._catalog, self._ledger, analyst)
+            return virtual_table(name, declared, self._ledger, analyst)
 
-        return self._emulation.run(tree, asking, virtual, rows=rows), asking.is_lasting
+        return emulation.run(tree, asking, virtual, rows=rows), asking.is_lasting
+
+    def _listed(self, analyst: str) -> tuple[Catalog, Emulation]:
+        """Returns the declarations with the synopses that an analyst may read, and the catalogs that list them all."""
+        try:
+            declared = self._session(analyst).synopses.declared
+        except Refusal:  # without a budget there are none to read
+            declared = self._catalog
+        with self._guard:
+            known, emulation = self._listing
+            if dict(known.tables) != dict(declared.tables):
+                is_plain = len(declared.tables) == len(self._catalog.tables)
+                emulation = self._emulation if is_plain else Emulation(declared)
+                self._listing = declared, emulation
+            return declared, emulation
 
     def _session(self, analyst: str) -> Session:
         """Returns the analyst's session; there is one for each, over one backend and one ledger."""

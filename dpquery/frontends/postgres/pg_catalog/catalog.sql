@@ -3,7 +3,9 @@
 -- default. Comes after macros.sql.
 
 INSERT INTO pgc.pg_namespace BY NAME SELECT oid, nspname, 10 AS nspowner FROM (VALUES
-    (11, 'pg_catalog'), (2200, 'public'), (13207, 'information_schema'), (16390, 'dp')) AS n(oid, nspname);
+    (11, 'pg_catalog'), (2200, 'public'), (13207, 'information_schema'), (16390, 'dp'), (16391, 'synopsis'))
+        AS n(oid, nspname)
+    WHERE nspname <> 'synopsis' OR EXISTS (SELECT 1 FROM aid.relations AS r WHERE r.schema = 'synopsis');
 INSERT INTO pgc.pg_proc BY NAME
     SELECT oid, proname, 11 AS pronamespace, 10 AS proowner, 'f' AS prokind FROM aid.procs;
 INSERT INTO pgc.pg_type BY NAME SELECT t.* REPLACE (
@@ -19,7 +21,7 @@ INSERT INTO pgc.pg_class BY NAME SELECT r.oid, r.name AS relname, n.oid AS relna
         (SELECT count(*) FROM aid.columns AS c WHERE c.relation = r.oid) AS relnatts,
         CASE WHEN r.kind = 'r' THEN 2 ELSE 0 END AS relam, 10 AS relowner, -1 AS reltuples, 'p' AS relpersistence,
         true AS relispopulated, 'd' AS relreplident,
-        CASE WHEN r.schema = 'public' THEN ['=r/dpquery'] END AS relacl -- everybody may ask about it, and nothing more
+        CASE WHEN r.schema IN ('public', 'synopsis') THEN ['=r/dpquery'] END AS relacl -- everybody may ask about it, and nothing more
     FROM aid.relations AS r JOIN pgc.pg_namespace AS n ON n.nspname = r.schema ORDER BY r.rowid;
 INSERT INTO pgc.pg_tables BY NAME SELECT schema AS schemaname, name AS tablename, 'dpquery' AS tableowner
     FROM aid.relations WHERE kind = 'r' ORDER BY rowid;
@@ -88,7 +90,7 @@ INSERT INTO inf.tables BY NAME SELECT dataset AS table_catalog, schema AS table_
 INSERT INTO inf.table_privileges BY NAME SELECT dataset AS table_catalog, schema AS table_schema, name AS table_name,
         'dpquery' AS grantor, analyst AS grantee, 'SELECT' AS privilege_type, 'NO' AS is_grantable,
         'YES' AS with_hierarchy
-    FROM aid.relations AS r, aid.about WHERE schema IN ('public', 'dp') ORDER BY r.rowid;
+    FROM aid.relations AS r, aid.about WHERE schema IN ('public', 'dp', 'synopsis') ORDER BY r.rowid;
 INSERT INTO inf.role_table_grants BY NAME SELECT * FROM inf.table_privileges;
 INSERT INTO inf.columns BY NAME SELECT a.dataset AS table_catalog, r.schema AS table_schema, r.name AS table_name,
         c.name AS column_name, c.number AS ordinal_position,
@@ -102,5 +104,5 @@ INSERT INTO inf.columns BY NAME SELECT a.dataset AS table_catalog, r.schema AS t
         'pg_catalog' AS udt_schema, t.name AS udt_name, CAST(c.number AS VARCHAR) AS dtd_identifier,
         'NEVER' AS is_generated, 'NO' AS is_self_referencing, 'NO' AS is_identity, 'NO' AS identity_cycle,
         'NO' AS is_updatable
-    FROM aid.columns AS c JOIN aid.relations AS r ON r.oid = c.relation AND r.schema IN ('public', 'dp')
+    FROM aid.columns AS c JOIN aid.relations AS r ON r.oid = c.relation AND r.schema IN ('public', 'dp', 'synopsis')
         JOIN aid.type_names AS t ON t.oid = c.type, aid.about AS a ORDER BY c.rowid;

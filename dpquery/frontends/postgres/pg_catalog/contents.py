@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.describe import rows_in_words
+from dpquery.catalog.names import SYNOPSES
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.frontends.postgres.commands.gucs import DEFAULTS
 from dpquery.frontends.postgres.pg_catalog.relations import ANALYST, Relation, oid_of_code, text_of
@@ -40,8 +41,9 @@ def rows(catalog: Catalog, system: Iterable[Relation]) -> dict[str, pa.Table]:
     """Returns the tables of the schema aid that `catalog.sql` reads, by name."""
     relations, columns = list[Row](), list[Row]()
     for table in catalog.tables.values():
-        oid = stable_oid("public", table.name)
-        relations.append((oid, "public", table.name, "r", table_comment(table, catalog)))
+        schema, name = schema_of(table)
+        oid = stable_oid(schema, name)
+        relations.append((oid, schema, name, "r", table_comment(table, catalog)))
         for i, column in enumerate(table.columns.values(), start=1):
             field, said = field_of(column.name, column.type), column_comment(column, table, catalog)
             columns.append((oid, i, field.name, field.oid, field.typmod, column.nullable, said))
@@ -57,6 +59,12 @@ def rows(catalog: Catalog, system: Iterable[Relation]) -> dict[str, pa.Table]:
         "settings": _arrow("name setting", list(SETTINGS.items())),
         **{name: _read(f"{name}.txt") for name in ("types", "procs")},
     }
+
+
+def schema_of(table: Table) -> tuple[str, str]:
+    """Returns the schema that a declared table or a synopsis is listed in, and its name there."""
+    schema, _, name = table.name.partition(".")
+    return (SYNOPSES, name) if schema == SYNOPSES and name and table.public else ("public", table.name)
 
 
 def _of_dp(column: tuple[str, str]) -> tuple[str, int]:

@@ -40,6 +40,11 @@ _OPERATORS: dict[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
 }
 _ENGINE_CLOCKS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
 """What the engine reads as its clock where no column has this name, in quotes too."""
+_PRIVILEGES = "table_privileges", "role_table_grants"
+LISTS = {"pg_namespace", "pg_class", "pg_attribute", "pg_tables", "pg_description", "tables", "columns", "schemata"}
+"""Relations that list the declared tables and synopses; so do the privileges."""
+_BY_NAME = {"class_oid", "class_name", "to_regclass"}
+"""Functions that find a relation by its name, or its name."""
 _TEXTUAL = (exp.Literal, exp.Anonymous, exp.Format, exp.DPipe, exp.Concat, exp.Lower)
 
 
@@ -53,11 +58,12 @@ class Asking:
     pid: int = 1
     virtual: dict[str, str] = field(default_factory=dict)
     reads_clock: bool = False
+    lists_tables: bool = False
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the statement will give the same again."""
-        return not (self.virtual or self.reads_clock)
+        """Whether the statement will give the same again; synopses are bought and dropped."""
+        return not (self.virtual or self.reads_clock or self.lists_tables)
 
 
 def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking) -> exp.Expr:
@@ -80,6 +86,8 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
     name_columns(tree)
     for node in reversed(list(tree.walk())):
         made = _rewritten(node, known, common, asking)
+        called = node if made is None else made
+        asking.lists_tables |= isinstance(called, exp.Anonymous) and str(called.this).lower() in _BY_NAME
         if made is not None and made is not node:
             if node is tree:
                 return made
@@ -223,6 +231,7 @@ def _table(node: exp.Table, known: Mapping[str, frozenset[str]], common: set[str
         if schema in ((real, "") if real == "pg_catalog" else (real,)) and name in known[real]:
             node.set("db", exp.to_identifier(place))
             node.set("this", exp.to_identifier(name))
+            asking.lists_tables |= name in LISTS or name in _PRIVILEGES
             return _with_analyst(node, name, asking) if name in _ROLES else node
     raise Refusal(NO_TABLE, f'relation "{node.name[:100]}" does not exist')
 
@@ -230,7 +239,7 @@ def _table(node: exp.Table, known: Mapping[str, frozenset[str]], common: set[str
 def _with_analyst(node: exp.Table, name: str, asking: Asking) -> exp.Expr:
     """Returns a table of roles with only the name of the current user: no analyst sees another."""
     column = {"pg_user": "usename", "pg_shadow": "usename", "enabled_roles": "role_name"}.get(name, "rolname")
-    column = "grantee" if name in ("table_privileges", "role_table_grants") else column
+    column = "grantee" if name in _PRIVILEGES else column
     alias = node.args["alias"].copy()
     node.set("alias", None)
     is_asking = exp.EQ(this=exp.column(column), expression=exp.Literal.string(ANALYST))

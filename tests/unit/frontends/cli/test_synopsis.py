@@ -23,7 +23,7 @@ tables:
 
 
 def test_a_synopsis_is_bought_listed_read_and_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place, picture = tmp_path / "shop.yaml", tmp_path / "report.png"
+    place, picture, expected = tmp_path / "shop.yaml", tmp_path / "report.png", tmp_path / "expected.png"
     place.write_text(CATALOG)
     orders = pd.DataFrame({"region": ["east", "west"] * 50, "paid": [True, False] * 50})
     orders.to_parquet(tmp_path / "orders.parquet")
@@ -32,7 +32,7 @@ def test_a_synopsis_is_bought_listed_read_and_dropped(tmp_path: Path, capsys: py
     capsys.readouterr()
     bought = ["synopsis", "create", catalog, "orders", "--rho", "100"]
     for words, said in (
-        ([*bought, "--if-rows", "100"], "Would be charged rho 100"),
+        ([*bought, "--if-rows", "100", "--plot", str(expected)], "Would be charged rho 100"),
         (["synopsis", "list", catalog], "no synopsis"),
         ([*bought, "--rows", "60", "--plot", str(picture)], "60 synthetic rows"),
         (["synopsis", "list", catalog], "charged rho 100 once"),
@@ -42,5 +42,5 @@ def test_a_synopsis_is_bought_listed_read_and_dropped(tmp_path: Path, capsys: py
     ):
         assert run(words) == 0
         assert said in capsys.readouterr().out
-    assert picture.stat().st_size > 1000
+    assert picture.stat().st_size > 1000 and expected.stat().st_size > 1000
     assert run([*bought, "--rows", "0"]) != 0
