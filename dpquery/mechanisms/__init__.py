@@ -8,16 +8,26 @@ from dpquery.mechanisms.accountant import Accountant, Charge
 from dpquery.mechanisms.choosing import exponential, permute_and_flip, report_noisy_max
 from dpquery.mechanisms.noise import Release, gaussian, geometric, laplace
 from dpquery.mechanisms.own_claims import OwnLaw
+from dpquery.mechanisms.own_composition import (
+    AuditedAccountant,
+    ComposedAccountant,
+    OwnAccounting,
+    own_accountant,
+    own_composed_ledger,
+)
 from dpquery.mechanisms.own_laws import AuditedLaw, OwnAccountant, own_law, own_ledger, own_noise
 from dpquery.mechanisms.responses import Estimate, debias, randomised_response
 from dpquery.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "Accountant",
+    "AuditedAccountant",
     "AuditedLaw",
     "Charge",
+    "ComposedAccountant",
     "Estimate",
     "OwnAccountant",
+    "OwnAccounting",
     "OwnLaw",
     "Release",
     "SparseVector",
@@ -26,6 +36,8 @@ __all__ = [
     "gaussian",
     "geometric",
     "laplace",
+    "own_accountant",
+    "own_composed_ledger",
     "own_law",
     "own_ledger",
     "own_noise",

@@ -13,6 +13,8 @@ from dpquery.ledger.ledger import Ledger
 
 CALLER = "mechanisms"
 """The analyst whose account in a ledger is charged."""
+COMPOSED = "own accountant "
+"""How the dataset of a ledger begins in which an own accountant composes losses; only that accountant charges it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,10 @@ def pay(to: Accountant | Ledger | None, cost: Cost, what: str) -> None:
     """
     if isinstance(to, Accountant):
         to.charge(cost, what)
+    elif isinstance(to, Ledger) and to.declarations.dataset.startswith(COMPOSED):
+        raise InvalidLossError(
+            "this ledger is charged by its own accountant alone", advice="Give ComposedAccountant(ledger, accountant)."
+        )
     elif isinstance(to, Ledger):
         entry = to.charge(analyst=CALLER, loss=cost.within(to.budget.kind), query=what)
         to.complete(entry)

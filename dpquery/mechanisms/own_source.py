@@ -1,4 +1,4 @@
-"""A law of one's own from its source: loaded from the very bytes whose digest an audit names."""
+"""A law or an accountant of one's own from its source: loaded from the very bytes whose digest an audit names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from importlib import metadata
 from importlib.abc import SourceLoader
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from dpquery.errors import InvalidLossError
 from dpquery.mechanisms.own_claims import CURRENCIES, OwnLaw
+
+if TYPE_CHECKING:
+    from dpquery.mechanisms.own_composition import OwnAccounting
 
 METHODS = ("sample", "log_chance", "tail")
 
@@ -48,20 +51,42 @@ def load(name: str) -> Loaded:
     Raises:
         InvalidLossError: There is no such law, or it lacks what a law has.
     """
-    module, _, attribute = name.partition(":")
-    source = _source(module, name)
-    digest = _digest(source, module)
-    made = _run(source, f"own_law_{digest[:16]}", module)
-    law = getattr(made, attribute, None)
-    if law is None:
-        raise InvalidLossError(f"{module} has no {attribute!r}", advice="Write MODULE:NAME.")
-    law = law() if isinstance(law, type) else law
+    digest, law = _object(name)
     missing = [method for method in METHODS if not callable(getattr(law, method, None))]
     if missing or getattr(law, "currency", None) not in CURRENCIES or not str(getattr(law, "proof", "")).strip():
         raise InvalidLossError(
             f"{name} is not a law: it needs sample, log_chance, tail, a proof, and a currency, epsilon or rho"
         )
     return Loaded(name=name, digest=digest, law=cast(OwnLaw, law))
+
+
+def load_accountant(name: str) -> tuple[str, OwnAccounting]:
+    """Returns the digest of an accountant MODULE:NAME, and the accountant, loaded as `load` loads a law.
+
+    Raises:
+        InvalidLossError: There is no such accountant, or it lacks what an accountant has.
+    """
+    digest, accountant = _object(name)
+    if not callable(getattr(accountant, "epsilon", None)) or not str(getattr(accountant, "proof", "")).strip():
+        raise InvalidLossError(f"{name} is not an accountant: it needs epsilon(losses, delta), and a proof")
+    return digest, cast("OwnAccounting", accountant)
+
+
+def is_accountant(name: str) -> bool:
+    """Whether MODULE:NAME composes losses, and is no law of noise; raises InvalidLossError where nothing is there."""
+    found = _object(name)[1]
+    return hasattr(found, "epsilon") and not hasattr(found, "sample")
+
+
+def _object(name: str) -> tuple[str, object]:
+    """Returns the digest of MODULE:NAME, and the object, made where it is a class."""
+    module, _, attribute = name.partition(":")
+    source = _source(module, name)
+    digest = _digest(source, module)
+    found = getattr(_run(source, f"own_law_{digest[:16]}", module), attribute, None)
+    if found is None:
+        raise InvalidLossError(f"{module} has no {attribute!r}", advice="Write MODULE:NAME.")
+    return digest, found() if isinstance(found, type) else found
 
 
 def _source(module: str, name: str) -> bytes:

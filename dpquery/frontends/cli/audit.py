@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PAIRS, ANSWERS, SAMPLES = 2_000, 500, 200_000
 _QUERIES = "Queries to audit, apart by semicolons; by default some that follow from the catalog."
-_MECHANISM = "Audit a law of noise of one's own, and no catalog."
+_MECHANISM = "Audit a law of noise or an accountant of one's own, and no catalog."
 _RECORD = "Where the audit of a law is recorded if nothing is found; by default MODULE.NAME.audit.json."
 _LOOK = "Compare declarations with the data; the report is then for the owner."
 
@@ -47,7 +47,7 @@ def audit(
 ) -> None:
     """Check that an installation does what its catalog promises. Charges nothing; reads private rows only with --look.
 
-    With --mechanism and no catalog, check a law of noise of one's own, which can be used once nothing is found.
+    With --mechanism and no catalog, check a law of noise or an accountant of one's own, for use once nothing is found.
 
     Exit code 0: nothing contradicts the promise. 1: something does. 2: the audit could not be made.
     """
@@ -66,11 +66,14 @@ def audit(
 
 
 def _own_law(name: str, samples: int, record: Path | None) -> Report:
-    """Returns the audit of a law, and records it if nothing was found. Its module may lie in the working directory."""
+    """Returns the audit of a law or an accountant, recorded if nothing was found. Its module may lie in the working
+    directory."""
+    from dpquery.auditing.own_accountants import audit_accountant
     from dpquery.auditing.own_laws import audit_law
+    from dpquery.mechanisms.own_source import is_accountant
 
     sys.path.insert(0, os.getcwd())
-    report, audit = audit_law(name, samples=samples)
+    report, audit = audit_accountant(name) if is_accountant(name) else audit_law(name, samples=samples)
     place = record or Path(f"{name.replace(':', '.')}.audit.json")
     if audit is not None:
         audit.write(place)
