@@ -10,8 +10,13 @@ import re
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpquery.session.planned import Plan
 
 BAR = 20  # characters
+MOST_ERRORS = 8  # of columns that are told before a query is paid
 
 
 def grid(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
@@ -56,6 +61,15 @@ def percent(part: Fraction) -> str:
     """Returns a part as a percentage of at most two digits that count, or as less than 0.1 %."""
     shown = float(part * 100)
     return "< 0.1 %" if 0 < shown < 0.1 else f"{shown:.{0 if shown >= 9.95 or shown == 0 else 1}f} %"
+
+
+def expected_lines(plan: Plan) -> list[str]:
+    """Returns how far the columns of an answer would be off, and how small a group may be that is shown."""
+    said = list(plan.expected)
+    more = [f"and {len(said) - MOST_ERRORS} more columns"] if len(said) > MOST_ERRORS else []
+    taus = [one.tau for one in plan.measurements if one.tau is not None]
+    hidden = [f"groups of fewer than about {max(taus):,} units would not be shown"] if taus else []
+    return [f"expected errors: {'; '.join([*said[:MOST_ERRORS], *more]) or 'none, as nothing is measured'}", *hidden]
 
 
 _ARGUMENT = re.compile(r"\b(epsilon|delta|rho|max_groups|max_rows)=(\.\.\.|'[^']*'|[\w.]*\w)")

@@ -29,7 +29,8 @@ def test_the_path_of_an_analyst(server: tuple[Serving, Path]) -> None:
     asker = Asker(place, "alice", PASSWORD)
     try:
         before = entries(folder)
-        assert any("Charge: epsilon 0.5" in line for line in asker.price(BY_REGION, ("epsilon", "0.5")))
+        price = asker.price(BY_REGION, ("epsilon", "0.5"))
+        assert "Charge: epsilon 0.5" in price and any(line.startswith("Expected errors: n ±") for line in price)
         for text in (f"{BY_REGION}; SELECT 1", "ANALYZE " + BY_REGION, "SELECT * FROM orders"):
             with pytest.raises(Refused):
                 asker.price(text, None)

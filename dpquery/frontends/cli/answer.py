@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dpquery.cancelling import is_cancelled
-from dpquery.frontends.text import grid, number
+from dpquery.frontends.text import expected_lines, grid, number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dpquery.session.session import Session
 
 MOST_ROWS = 40  # that a table on the terminal shows
-MOST_ERRORS = 8  # of columns that are told before a query is paid
 
 
 class Format(StrEnum):
@@ -161,19 +160,10 @@ def prices_text(plan: Plan, session: Session) -> str:
     return "\n".join(grid(["", *names], rows, [False] + [True] * len(names))) + "\n"
 
 
-def expected_text(plan: Plan) -> str:
-    """Returns how far the columns of an answer would be off, and how small a group may be that is shown."""
-    said = list(plan.expected)
-    more = [f"and {len(said) - MOST_ERRORS} more columns"] if len(said) > MOST_ERRORS else []
-    errors = "; ".join([*said[:MOST_ERRORS], *more]) or "none: nothing is measured"
-    taus = sorted({one.tau for one in plan.measurements if one.tau is not None})
-    hidden = f"\n[groups of fewer than about {taus[-1]:,} units would not be shown]" if taus else ""
-    return f"[expected errors: {errors}]{hidden}"
-
-
 def show_prospect(plan: Plan, session: Session, *, say: Callable[[str], None] = say) -> None:
     """Says how far a query would be off, what it would leave, and how often it could be asked."""
-    say(expected_text(plan))
+    for line in expected_lines(plan):
+        say(f"[{line}]")
     left, times = session.remaining_for(plan), times_of(plan, session)
     often = "" if times is None else f"; enough for {such(times)}"
     say(f"[nothing was charged; left for {session.analyst}: {left}{often}]")

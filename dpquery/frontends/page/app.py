@@ -26,6 +26,8 @@ from dpquery.frontends.page.visits import Visit, Visits
 
 COOKIE = "dpquery-visit"
 LARGEST = 100_000  # bytes of a form
+SUMMARY = ("Charge", "Expected errors", "Groups of fewer", "Ranks", "Left out", "Warning", "Blocks")
+"""With these words the lines of a plan begin that say what it costs and how far it may be off."""
 
 Login = Callable[[str, str], Asker]
 
@@ -91,7 +93,8 @@ class _Page:
                 answer = await run_in_threadpool(visit.asker.ask, text, loss)
                 made |= {"answer": answer, "charts": [Markup(chart) for chart in charts(answer)]}
             else:
-                made["price"] = await run_in_threadpool(visit.asker.price, text, loss)
+                price = await run_in_threadpool(visit.asker.price, text, loss)
+                made |= {"price": price, "summary": [line for line in price if line.startswith(SUMMARY)]}
         except Refused as refused:
             made["problem"] = refused
         return await self._shown(visit, word=request.cookies.get(COOKIE), **made)
@@ -115,7 +118,15 @@ class _Page:
             except Refused as refused:
                 self._visits.end(word)
                 visit, made = None, {"problem": refused}
-        usual: dict[str, Any] = {"text": "", "form": {}, "price": (), "answer": None, "charts": (), "problem": None}
+        usual: dict[str, Any] = {
+            "text": "",
+            "form": {},
+            "price": (),
+            "summary": (),
+            "answer": None,
+            "charts": (),
+            "problem": None,
+        }
         shown = {**usual, **made, **about, "visit": visit, "place": self._place, "nonce": nonce}
         return _guarded(HTMLResponse(self._template.render(shown), status_code=status), nonce)
 

@@ -23,7 +23,6 @@ from dpquery.frontends.cli.answer import (
     Format,
     as_asked,
     check_output,
-    expected_text,
     prices_text,
     show_charge,
     show_prospect,
@@ -33,7 +32,7 @@ from dpquery.frontends.cli.answer import (
 )
 from dpquery.frontends.cli.options import error_of
 from dpquery.frontends.shell.fitting import fitted, prose, table
-from dpquery.frontends.text import as_options
+from dpquery.frontends.text import as_options, expected_lines
 from dpquery.kernel.loss import show_amount
 from dpquery.session.options import NO_OPTIONS
 
@@ -292,7 +291,8 @@ def price_text(plan: Plan, session: Session, options: Options) -> str:
     often = times_of(plan, session)
     enough = "" if often is None else f": enough for {such(often)}"
     told = [f"[{note}]" for note in plan.notes] + [f"[Warning: {warning}]" for warning in plan.warnings]
-    return "\n".join([f"[costs {cost}; left {session.remaining_for(plan)}{enough}]", expected_text(plan), *told])
+    costs = f"[costs {cost}; left {session.remaining_for(plan)}{enough}]"
+    return "\n".join([costs, *(f"[{line}]" for line in expected_lines(plan)), *told])
 
 
 def _habit(statement: str) -> tuple[Command, str] | None:

@@ -37,6 +37,7 @@ from dpquery.frontends.postgres.wire.answers import (
     row_level,
 )
 from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT, example_of, field_of, field_of_arrow, oid_of
+from dpquery.frontends.text import expected_lines
 from dpquery.kernel.loss import parse_amount
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import FLOAT64, Type
@@ -144,7 +145,7 @@ class Engine:
                 return _lines([known.notice, "Charge: nothing"])
             options = options_of(asked.settings, self._caps)
             plan = self._session(asked.analyst).explain(asked.text, params=params or None, **options)
-            return _lines(str(plan).split("\n"))
+            return _lines([*str(plan).split("\n"), *(line[0].upper() + line[1:] for line in expected_lines(plan))])
 
     def _charged(
         self,

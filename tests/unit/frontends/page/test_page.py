@@ -111,7 +111,7 @@ def test_a_price_and_then_an_answer(browser: TestClient, asker: Scripted) -> Non
     priced = browser.post("/ask", data={**form, "do": "price"})
     assert (
         "Nothing was charged" in priced.text
-        and "Charge: epsilon 0.5" in priced.text
+        and "<p>Charge: epsilon 0.5</p>" in priced.text
         and 'id="answer"' not in priced.text
     )
     answered = browser.post("/ask", data={**form, "do": "ask", "amount": ""})
