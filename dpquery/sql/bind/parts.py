@@ -3,7 +3,7 @@
     SELECT tag, COUNT(*) FROM posts, UNNEST(string_to_array(tags, ',')) AS tag GROUP BY tag
 
 It is a join with the numbers of as many parts as a text of the column's `max_length` can have. So the plan itself says
-how many rows a row may become, and whatever bounds contributions sees them all.
+how many rows a row may become, and what bounds contributions sees them all.
 """
 
 from __future__ import annotations
