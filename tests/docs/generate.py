@@ -187,8 +187,8 @@ def _windows() -> Iterator[str]:
   `QUALIFY` or `WHERE` limits (`= 1`, `<= k`) bounds how many rows a unit has, and so the noise. `DISTINCT ON` does too.
 - Above it, windows may span all noisy groups. A value that a window function made has no interval in
   `answer.accuracy`.
-- Rows that the window's `ORDER BY` leaves equal are ordered by all columns that the query reads, so the same rows give
-  the same answer. Ranks and frames of `RANGE` and `GROUPS` still treat them as equal.
+- Rows that the window's `ORDER BY` leaves equal are ordered by all columns that it or what comes after it reads, so the
+  same rows give the same answer. Ranks and frames of `RANGE` and `GROUPS` still treat them as equal.
 - `SUM` and `AVG` in a window are exact: each float is clamped to ±10^17 and rounded to ten decimal places before it is
   added, each decimal is clamped to 28 digits.
 - Offsets of `LAG` and `LEAD`, and the numbers of `NTILE`, `NTH_VALUE` and frames, are constants.

@@ -14,7 +14,7 @@ from dpquery.catalog.cached_locality import cached_locality
 from dpquery.plan.expr import Column, Expression, Literal, columns_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, Window, WindowColumn, is_private, output
-from dpquery.plan.types import INT64
+from dpquery.plan.types import INT64, TEXT
 from dpquery.plan.windows import is_positional
 from dpquery.sql.bind.boundary import carried_units, with_unit
 from dpquery.sql.bind.expressions import Binder, Subqueries
@@ -132,22 +132,20 @@ class Windows:
             self._specifications.check_used()
         if not self._columns:
             return relation
-        relation = self._project(relation, above)
+        above = tuple(above)
+        relation = self._project(relation, above, self._columns)
         if is_private(relation):
             self._columns = [
                 replace(c, partition_by=with_unit(c.partition_by, relation, self._context)) for c in self._columns
             ]
-        steps: dict[object, list[WindowColumn]] = {}
         of_people = self._of_people(relation)
-        for column in self._columns:
-            if column in of_people:
-                continue
-            steps.setdefault((column.partition_by, column.order_by) if is_positional(column) else None, []).append(
-                column
-            )
-        for columns in steps.values():
+        later = list(self._columns)
+        for columns in _steps([c for c in self._columns if c not in of_people], relation):
+            if len(later) < len(self._columns):
+                relation = self._project(relation, above, later)
             relation = Window(source=relation, columns=tuple(columns))
             self._check(relation)
+            later = [c for c in later if c not in columns]
         for column in of_people:
             relation = with_released(relation, column, self._places[column.id], self._context)
         return relation
@@ -159,18 +157,21 @@ class Windows:
         units = cached_locality(relation, self._context.catalog.declarations).units
         return [c for c in self._columns if not units & set(c.partition_by) and reads_released(c, relation)]
 
-    def _project(self, relation: Relation, above: Iterable[Expression]) -> Relation:
-        """Returns the columns that are read, the computed keys of windows, and the privacy unit."""
-        parts = [part for c in self._columns for part in (*c.arguments, *([c.filter] if c.filter else []))]
+    def _project(self, relation: Relation, above: Iterable[Expression], columns: Iterable[WindowColumn]) -> Relation:
+        """Returns the columns that are read above or by window functions, computed keys, and the privacy unit."""
+        parts = [part for c in columns for part in (*c.arguments, *([c.filter] if c.filter else []))]
         read = {column.id for part in (*above, *parts) for column in columns_of(part)}
-        read |= {id for c in self._columns for id in (*c.partition_by, *(key.column for key in c.order_by))}
+        read |= {id for c in columns for id in (*c.partition_by, *(key.column for key in c.order_by))}
         given = output(relation)
         kept = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in given if c.id in read]
         units = [unit for unit in carried_units(relation, self._context) if unit.id not in read]
-        made = [Computed(id=column.id, name="", expression=key) for key, column in self._computed.items()]
+        here = {c.id for c in given}
+        computed = [(key, c.id) for key, c in self._computed.items() if c.id in read and c.id not in here]
+        made = [Computed(id=id, name="", expression=key) for key, id in computed]
         if not kept and not units and not made:
             kept = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in given[:1]]
-        return Project(source=relation, columns=(*kept, *made, *units))
+        made_of = (*kept, *made, *units)
+        return relation if len(made_of) == len(given) and not made else Project(source=relation, columns=made_of)
 
     def _check(self, window: Window) -> None:
         """Refuses, at its place, a window function over rows of different privacy units."""
@@ -212,6 +213,20 @@ class Windows:
         if self._grouped is not None:
             return self._grouped.condition(node, "FILTER")
         return Binder(self._context, self._source, subqueries=self._subqueries).condition(node, "FILTER")
+
+
+def _steps(columns: Iterable[WindowColumn], relation: Relation) -> list[list[WindowColumn]]:
+    """Returns the window functions in steps, each over one order of rows where places or texts are ordered.
+
+    Steps that order texts come first: those after them are over rows without these texts, unless something reads them.
+    """
+    texts = {c.id for c in output(relation) if c.type == TEXT}
+    steps: dict[tuple[object, bool], list[WindowColumn]] = {}
+    for column in columns:
+        of_texts = any(key.column in texts for key in column.order_by)
+        order = (column.partition_by, column.order_by) if of_texts or is_positional(column) else None
+        steps.setdefault((order, of_texts), []).append(column)
+    return [steps[which] for which in sorted(steps, key=lambda which: not which[1])]
 
 
 def advice_on_units(relation: Relation, columns: Sequence[Visible], context: Context) -> str:
