@@ -13,7 +13,14 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.engine import FILE_SETTINGS, HAND_BACK, HANDED_BACK, PRIVATE_SETTINGS, Engine
+from dpquery.backends.duckdb.engine import (
+    FILE_SETTINGS,
+    HAND_BACK,
+    HANDED_BACK,
+    PREPARED_SETTINGS,
+    PRIVATE_SETTINGS,
+    Engine,
+)
 from dpquery.backends.resources import PREFIX, Resources
 from dpquery.errors import BackendError, CatalogError
 from tests.attacks.clinic import Clinic, frames
@@ -71,9 +78,10 @@ def test_over_files_memory_is_given_back_once_a_statement(tmp_path: Path, monkey
             for _ in range(2):
                 session.sql("SELECT COUNT(*) AS n FROM t", epsilon="0.1")
         assert len(given) == times
-    engine = Engine({}, keep_order=False, made=[HANDED_BACK], memory=PRIVATE_SETTINGS | FILE_SETTINGS)
     read = "current_setting('allocator_bulk_deallocation_flush_threshold')"
-    assert engine.cursor().execute(f"SELECT {read}").fetchall() == [("1.1 MiB",)]
+    for settings, threshold in ((FILE_SETTINGS, "292.9 KiB"), (PREPARED_SETTINGS, "1.1 MiB")):
+        engine = Engine({}, keep_order=False, made=[HANDED_BACK], memory=PRIVATE_SETTINGS | settings)
+        assert engine.cursor().execute(f"SELECT {read}").fetchall() == [(threshold,)]
     ((_, profiled),) = engine.cursor().execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {HAND_BACK}").fetchall()
     assert json.loads(profiled)["system"]["peak_buffer_memory"] >= 2048 * 400 * 4
 

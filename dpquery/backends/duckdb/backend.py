@@ -21,6 +21,7 @@ from dpquery.backends.duckdb.engine import (
     HANDED_BACK,
     OF_STATISTICS,
     OF_VALUES,
+    PREPARED_SETTINGS,
     PRIVATE_SETTINGS,
     Domain,
     Engine,
@@ -77,7 +78,8 @@ class DuckDBBackend(PublicTables):
         self._hold(catalog, sources, catalog.tables, resources=given)
         opened = self._opened
         private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **PRIVATE_SETTINGS}
-        private |= FILE_SETTINGS if self._tables.has_statistics else {}
+        if self._tables.has_statistics:
+            private |= PREPARED_SETTINGS if any(source.prepared for source in opened.values()) else FILE_SETTINGS
         left_out = [OF_VALUES, *([OF_STATISTICS] if self._have_statistics() else [])]
         self._private = Engine(
             opened, keep_order=False, made=[HANDED_BACK], memory=private, spill=given.folder(), left_out=left_out

@@ -41,9 +41,12 @@ PRIVATE_SETTINGS = {
     "perfect_ht_threshold": "17",  # up to 2^16 combinations of public keys, and NULL, are grouped with no hashes
 }
 """Settings of the engine of private tables."""
-FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}
-"""Settings of one that reads files: to hand back each buffer of a page takes longer than to read it. `hand_back` does
-it once for a statement."""
+FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'300KB'"}
+"""Settings of one that reads files: to hand back each block of 256 KB takes twice as long as to read a page. Freed
+pieces that are larger are handed back, so that threads do not each keep what the steps of a statement used; `hand_back`
+does the rest once for a statement."""
+PREPARED_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}
+"""Settings of one that reads prepared data, whose pages are freed in pieces of up to 1 MB."""
 HANDED_BACK = "CREATE TABLE large AS SELECT NULL::INTEGER[400] AS value"
 HAND_BACK = "WITH kept AS MATERIALIZED (FROM large) SELECT COUNT(value) FROM kept"
 """The engine asks for 3 MB at once to read the table that the first makes, more than the threshold, and uses none."""
