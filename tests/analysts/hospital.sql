@@ -246,3 +246,13 @@ SELECT COUNT(*) FROM patients p WHERE p.birth_date < DATE '1944-01-01' OR EXISTS
 
 -- Share of patients with and without diabetes by region.
 SELECT region, patient_id IN (SELECT patient_id FROM admissions WHERE diagnosis = 'E11') AS diabetic, COUNT(*) FROM patients GROUP BY 1, 2;
+
+-- Admissions by diagnosis with its title, grouped by the code alone.
+-- plain: SELECT i.code, any_value(i.title), COUNT(*) FROM admissions a JOIN icd i ON i.code = a.diagnosis GROUP BY i.code
+SELECT i.code, i.title, COUNT(*) AS n FROM admissions a JOIN icd i ON i.code = a.diagnosis GROUP BY i.code ORDER BY n DESC;
+
+-- Cost of each ward with its department and beds.
+SELECT a.ward, ANY_VALUE(w.department) AS department, MAX(w.beds) AS beds, SUM(a.cost) AS cost FROM admissions a LEFT JOIN wards w ON w.ward = a.ward GROUP BY a.ward;
+
+-- Deaths within 30 days of the first of a month, by the day a month later.
+SELECT died + INTERVAL '1 month' AS anniversary, COUNT(*) AS deaths FROM patients WHERE died >= DATE '2023-03-01' - INTERVAL '30 days' AND died < DATE '2023-03-01' GROUP BY 1;

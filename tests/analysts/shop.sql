@@ -232,3 +232,9 @@ SELECT TO_CHAR(ordered_at, 'YYYY"Q"Q') AS quarter, SUM(total) FROM orders GROUP 
 
 -- How many different products does a customer buy?
 SELECT AVG(n) FROM (SELECT o.customer_id, COUNT(DISTINCT oi.product_id) AS n FROM orders o JOIN order_items oi USING (order_id) GROUP BY o.customer_id) t;
+
+-- Pieces sold of each product, with its name and category.
+SELECT p.product_id, ANY_VALUE(p.name) AS name, MIN(p.category) AS category, SUM(oi.quantity) AS pieces FROM order_items oi JOIN products p ON p.product_id = oi.product_id GROUP BY p.product_id ORDER BY pieces DESC;
+
+-- All orders as one group with a label.
+SELECT 'all orders' AS label, COUNT(*) AS n, AVG(total) AS mean FROM orders GROUP BY 'all orders';
