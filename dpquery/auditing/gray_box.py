@@ -222,9 +222,10 @@ def _shape(database: Database, text: str, options: Options, prepared: Prepared) 
         answer = database.answer(text, options)
     except DPQueryError as error:
         return type(error), str(error)
-    schema, count, columns, *rest = visible(answer, keys)
     nodes = list(_nodes(prepared.result))
-    if not _shows_keys(answer, keys) or any(isinstance(node, logical.Filter | logical.Limit) for node in nodes):
+    is_fixed = _shows_keys(answer, keys) and not any(isinstance(n, logical.Filter | logical.Limit) for n in nodes)
+    schema, count, columns, *rest = visible(answer, keys if is_fixed else 0)
+    if not is_fixed:
         return schema, *rest
     rows = list(zip(*cast(list[list[object]], columns), strict=True))
     if any(isinstance(node, logical.Sort) for node in nodes):

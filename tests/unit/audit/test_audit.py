@@ -122,6 +122,7 @@ def test_neither_noise_nor_the_clock_tells_neighbours_apart(tmp_path: Path) -> N
         "SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind HAVING COUNT(*) > 40",
         "SELECT COUNT(*) AS n FROM visits WHERE NOW() > TIMESTAMP '2020-01-01'",
         "SELECT DISTINCT kind FROM visits",
+        "SELECT COUNT(*) AS n FROM visits GROUP BY kind, score > 3, score > 5",
         "SELECT kind, SUM(score) AS s FROM visits WHERE kind IN (SELECT kind FROM visits GROUP BY kind "
         "ORDER BY COUNT(*) DESC LIMIT 1) GROUP BY CUBE (kind)",
     )
