@@ -188,7 +188,7 @@ def finish(
         axes=lambda: _axes(columns, meanings, tables),
         hidden=hidden,
         counts=lambda: _counts(found, tables, again),
-        withheld=tuple((one, _rows(one.groups, tables, evaluate)) for one in withheld),
+        withheld=tuple([(one, _rows(one.groups, tables, evaluate)) for one in withheld]) if withheld else (),
     )
 
 

@@ -177,8 +177,12 @@ def _plan(logical: LogicalPlan, measured: Sequence[SeparateMeasurement], sums: d
         added=tuple(Added(leaf=place[s.leaf], aggregate=s.aggregate, groups=s.groups) for s in sums.values()),
         boundaries=tuple(place),
         groupings=tuple(measured[number].grouping for number in released),
-        withheld=tuple(replace(one, groups=_replace(one.groups, tables)) for one in logical.withheld),
+        withheld=_withheld(logical.withheld, tables) if logical.withheld else (),
     )
+
+
+def _withheld(withheld: Sequence[Withheld], tables: list[Relation]) -> tuple[Withheld, ...]:
+    return tuple(replace(one, groups=_replace(one.groups, tables)) for one in withheld)
 
 
 def _measurement(

@@ -37,7 +37,7 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
     keys = with_unit(aggregate.group_by, aggregate.source, context)
     if keys != aggregate.group_by:
         return _exact(replace(aggregate, group_by=keys, spans=()))
-    may_follow = any(column.function in ONE_OF_THEM for column in aggregate.aggregates)
+    may_follow = [column for column in aggregate.aggregates if column.function in ONE_OF_THEM]
     measured, following = without_looked_up(aggregate, context) if may_follow else (aggregate, {})
     for column in measured.aggregates:
         if not column.function.is_private:
