@@ -14,7 +14,7 @@ from typing import assert_never
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import SignatureError, call, common_type
-from dpquery.plan.types import FLOAT64, INT64, TEXT, Type, decimal
+from dpquery.plan.types import DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, decimal
 
 _OR, _AND, _NOT, _COMPARED, _OTHER, _SUM, _PRODUCT, _PRIMARY = range(8)
 """How tightly operators bind."""
@@ -73,6 +73,8 @@ def _write(expression: Expression) -> _Text:
             folded = _folded(expression)
             assert isinstance(folded, Literal)
             return _literal(folded), _PRIMARY
+        case Cast(argument=Call() as moved, type=type) if type == TIMESTAMP and _is_moved_date(moved):
+            return _moved(moved)
         case Cast():
             return f"CAST({written(expression.argument)} AS {_type_name(expression.type)})", _PRIMARY
         case Case():
@@ -192,8 +194,8 @@ def _call(wanted: Call) -> _Text:
         return _infix(name, parts)
     if name in _TESTS:
         return f"{_within(parts[0], _SUM)} {name.replace('_', ' ').upper()}", _COMPARED
-    if name in _MOVES:
-        return _moved(parts[0], given[1], _MOVES[name])
+    if name in _MOVES:  # SQL reads a moved date as a timestamp
+        return (f"CAST({_moved(wanted)[0]} AS date)", _PRIMARY) if _is_moved_date(wanted) else _moved(wanted)
     match name:
         case "not":
             return f"NOT ({texts[0]})", _NOT
@@ -227,7 +229,13 @@ def _infix(name: str, parts: list[_Text]) -> _Text:
     return f" {sign} ".join(shown), level
 
 
-def _moved(moment: _Text, count: Expression, unit: str) -> _Text:
+def _is_moved_date(call: Call) -> bool:
+    return call.function in _MOVES and call.type == DATE
+
+
+def _moved(call: Call) -> _Text:
+    given, unit = _arguments(call), _MOVES[call.function]
+    moment, count = _write(given[0]), given[1]
     if isinstance(count, Literal) and isinstance(count.value, int) and abs(count.value) < 2**63:
         return f"{_within(moment, _SUM)} + INTERVAL '{count.value} {unit}s'", _SUM
     return f"{_within(moment, _SUM)} + INTERVAL ({written(count)}) {unit.upper()}", _SUM

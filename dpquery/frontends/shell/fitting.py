@@ -25,9 +25,9 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
     Example:
         >>> print(table(["name", "what"], [["a", "a column of numbers that are clamped"]], 30), end="")
         name  what
-        ----  -----------------------
-        a     a column of numbers
-              that are clamped
+        ----  ------------------------
+        a     a column of numbers that
+              are clamped
     """
     before = sum(2 + max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(names[:-1]))
     if width is not None and width - before >= NARROWEST:
