@@ -86,7 +86,8 @@ def of_catalog(catalog: Catalog) -> list[Question]:
 
 def _of_table(catalog: Catalog, table: Table) -> Iterator[str]:
     name, columns = _quoted(table.name), list(table.columns.values())
-    unit = table.ownership.column if table.ownership is not None and not table.ownership.path else None
+    own = table.ownership
+    unit = ", ".join(map(_quoted, own.columns)) if own is not None and not own.path else ""
     keys = [c for c in columns if c.keys or c.keys_from or c.type == BOOLEAN]
     numbers = [c for c in columns if c.lower is not None and c.type.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)]
     moments = [c for c in columns if c.lower is not None and c.type.kind in (Kind.DATE, Kind.TIMESTAMP)]
@@ -97,7 +98,7 @@ def _of_table(catalog: Catalog, table: Table) -> Iterator[str]:
         key = _quoted(c.name)
         yield f"SELECT {key}, COUNT(*) AS n{', ' + sums if sums else ''} FROM {name} GROUP BY {key}"
         if unit:
-            yield f"SELECT {key}, COUNT(DISTINCT {_quoted(unit)}) AS people FROM {name} GROUP BY {key}"
+            yield f"SELECT {key}, COUNT(DISTINCT ({unit})) AS people FROM {name} GROUP BY {key}"
         if c.randomized is None:
             yield f"SELECT MODE({key}) AS most FROM {name}"
     for a, b in itertools.pairwise(keys):
@@ -109,12 +110,12 @@ def _of_table(catalog: Catalog, table: Table) -> Iterator[str]:
         yield f"SELECT {key}AVG({value}) AS mean, STDDEV({value}) AS spread FROM {name}{by}"
         yield f"SELECT MEDIAN({value}) AS m, MAX({value}) AS most FROM {name}"
         if unit:
-            each = f"SELECT {_quoted(unit)} AS u, SUM({value}) AS own FROM {name} GROUP BY 1"
+            each = f"SELECT SUM({value}) AS own FROM {name} GROUP BY {unit}"
             yield f"SELECT COUNT(*) AS n, AVG(CLAMP(own, 0, 1000)) AS mean FROM ({each}) AS each_unit"
     for c in moments[:2]:
         yield f"SELECT DATE_TRUNC('month', {_quoted(c.name)}) AS k, COUNT(*) AS n FROM {name} GROUP BY 1"
     for c in texts[:2] if catalog.budget.kind is not BudgetKind.PURE else ():
-        people = f", COUNT(DISTINCT {_quoted(unit)}) AS people" if unit else ""
+        people = f", COUNT(DISTINCT ({unit})) AS people" if unit else ""
         yield f"SELECT {_quoted(c.name)}, COUNT(*) AS n{people} FROM {name} GROUP BY 1"
     for c in texts[:1]:
         yield f"SELECT COUNT(DISTINCT {_quoted(c.name)}) AS different FROM {name}"

@@ -84,7 +84,8 @@ def _on_table(catalog: Catalog, table: Table, data: DuckDBBackend) -> Iterator[s
     """Yields what data and declarations of one table have in common."""
     own = table.ownership
     if own is not None and not own.path:
-        ((people, rows),) = data.looked_at(table.name, "COUNT(DISTINCT {0}), COUNT(*)", own.column)
+        unit = ", ".join(f"{{{place}}}" for place in range(len(own.columns)))
+        ((people, rows),) = data.looked_at(table.name, f"COUNT(DISTINCT ({unit})), COUNT(*)", *own.columns)
         yield from _on_people(catalog, table, people, rows)
     for column in table.columns.values():
         if column.keys is not None and column.randomized is None:

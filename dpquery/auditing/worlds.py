@@ -218,8 +218,9 @@ class Maker:
         for column in table.columns.values():
             if column.name in copied:
                 row[column.name] = copied[column.name]
-            elif own is not None and not own.path and column.name == own.column:
-                row[column.name] = None if unit is None else serial(column.type, unit)
+            elif own is not None and not own.path and column.name in own.columns:
+                is_last = column.name == own.columns[-1]  # of several parts the others are those of many units
+                row[column.name] = None if unit is None else serial(column.type, unit if is_last else unit % 2)
             elif (table.name, column.name) in self.links:
                 self.ids += 1
                 row[column.name] = serial(column.type, self.ids)
@@ -243,7 +244,7 @@ class Maker:
 
     def _names_unit(self, table: Table, columns: frozenset[str]) -> bool:
         own = table.ownership
-        return own is not None and not own.path and own.column in columns
+        return own is not None and not own.path and own.columns[-1] in columns
 
     def _parents_first(self) -> list[Table]:
         return sorted(self.private, key=lambda table: len(table.ownership.path) if table.ownership else 0)
@@ -252,11 +253,12 @@ class Maker:
         """Returns the columns that get a value of their own in each row: what other tables name, and unique ones."""
         found = set()
         for table in self.private:
-            for step in table.ownership.path if table.ownership else ():
+            own = table.ownership
+            for step in own.path if own else ():
                 found |= {(step.parent, held) for _, held, _ in step.on}
             for columns in table.unique:
                 free = [n for n in columns if table.columns[n].keys is None and table.columns[n].lower is None]
-                found |= {(table.name, name) for name in free if not self._names_unit(table, frozenset({name}))}
+                found |= {(table.name, name) for name in free if not (own and not own.path and name in own.columns)}
         return found
 
     # Rows in blocks.

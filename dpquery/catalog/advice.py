@@ -88,7 +88,7 @@ def _default_price(catalog: Catalog) -> tuple[PrivacyLoss, PrivacyLoss]:
 
 
 def _on_unit(table: Table) -> Iterator[str]:
-    if table.ownership is not None and not table.ownership.path:
+    if table.ownership is not None and table.ownership.is_stored:
         name = table.ownership.column
         if SMALL_UNITS.fullmatch(name.lower()):
             yield (

@@ -52,7 +52,7 @@ def require_short_owners(drafts: Mapping[str, TableDraft], owners: Mapping[str, 
         tables = [name, *(step.parent for step in owner.path)]
         read = {(child, column) for child, step in zip(tables, owner.path, strict=False) for column, _, _ in step.on}
         read |= {(step.parent, column) for step in owner.path for _, column, _ in step.on}
-        for table, column in sorted(read | {(tables[-1], owner.column)}):
+        for table, column in sorted(read | {(tables[-1], column) for column in owner.columns}):
             said = drafts[table].columns.get(column)
             if said is not None and said.max_length > LONGEST_OWNER:
                 what = f"{shown(column)} identifies privacy units, so its max_length is at most {LONGEST_OWNER:,}"

@@ -156,6 +156,9 @@ def _unit(table: Table, privacy_unit: str) -> str:
     way = ""
     for step in table.ownership.path:
         way += f"the row of {step.parent} where " + " and ".join(f"{p} = this {c}" for c, p, _ in step.on) + ", then "
+    if table.ownership.parts:
+        parts = ", ".join(f"{name} ({type})" for name, type in table.ownership.parts)
+        return f"the {privacy_unit} in {way}columns {parts} together"
     return f"the {privacy_unit} in {way}column {table.ownership.column} ({table.ownership.type})"
 
 

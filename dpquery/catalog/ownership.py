@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.read_table import TableDraft
 from dpquery.catalog.tree import Node, Reading
 from dpquery.plan.logical import Ownership, OwnerStep
-from dpquery.plan.types import Kind, Type
+from dpquery.plan.types import TEXT, Kind, Type
 
 UNIT_KINDS = (Kind.INT64, Kind.TEXT, Kind.DECIMAL)
 Drafts = Mapping[str, TableDraft]
@@ -31,7 +31,7 @@ def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: Reading
             if step is not None:
                 steps[name] = step
         else:
-            owner = _unit_column(draft, draft.unit, reading)
+            owner = _unit_of(draft, draft.unit, reading)
             if owner is not None:
                 direct[name] = owner
     _refuse_other_types(drafts, direct, reading)
@@ -41,7 +41,7 @@ def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: Reading
         path = _follow(name, steps)
         owner = direct.get(path[-1].parent if path else name)
         if owner is not None:
-            owners[name] = Ownership(path=path, column=owner.column, type=owner.type)
+            owners[name] = replace(owner, path=path)
     return owners
 
 
@@ -61,6 +61,25 @@ def _may_have_unit(draft: TableDraft, privacy_unit: str | None, reading: Reading
 
 def _says_no_unit(node: Node) -> bool:
     return isinstance(node.content, Mapping) and "unit" not in node.content
+
+
+def _unit_of(draft: TableDraft, node: Node, reading: Reading) -> Ownership | None:
+    """Returns the unit that one column tells, or several together."""
+    if not isinstance(node.content, tuple):
+        return _unit_column(draft, node, reading)
+    found = [_unit_column(draft, item, reading) for item in node.content]
+    parts = tuple((one.column, one.type) for one in found if one is not None)
+    if len({name for name, _ in parts}) < len(parts):
+        reading.refuse(node, "a column is named twice")
+    elif len(found) < 2:
+        reading.refuse(node, "expected a text, or a list of two columns at least")
+    elif len(parts) == len(found):
+        column = ", ".join(name for name, _ in parts)
+        if any(fold(name) == fold(column) for name in draft.columns):
+            reading.refuse(node, f"the table has a column {shown(column)} besides; give it another name")
+            return None
+        return Ownership(path=(), column=column, type=TEXT, parts=parts)
+    return None
 
 
 def _unit_column(draft: TableDraft, node: Node, reading: Reading) -> Ownership | None:
@@ -158,12 +177,24 @@ def _refuse_other_types(drafts: Drafts, direct: Mapping[str, Ownership], reading
     """One unit has one identifier: 7 and '7' would be two."""
     first = next(iter(direct), "")
     for name, owner in direct.items():
-        if owner.type != direct[first].type:
+        here, there = _types(owner), _types(direct[first])
+        if here != there:
             reading.refuse(
                 drafts[name].unit or drafts[name].node,
-                f"the unit is {owner.type} here and {direct[first].type} in table {shown(first)}: the same unit "
+                f"the unit is {here} here and {there} in table {shown(first)}: the same unit "
                 "would count as two. Declare one type; values are converted to it",
             )
+        elif set(owner.columns) == set(direct[first].columns) and owner.columns != direct[first].columns:
+            reading.refuse(
+                drafts[name].unit or drafts[name].node,
+                f"table {shown(first)} names the same columns in another order, in which the same unit would count as "
+                "two; write them as there",
+            )
+
+
+def _types(owner: Ownership) -> str:
+    types = ", ".join(map(str, owner.types))
+    return f"({types})" if owner.parts else types
 
 
 def _refuse_circles(drafts: Drafts, steps: Mapping[str, OwnerStep], reading: Reading) -> None:

@@ -36,8 +36,10 @@ def read_rows(node: Node, reading: Reading) -> int | RowsToMeasure | None:
 
 
 def has_one_row(ownership: Ownership | None, unique: tuple[frozenset[str], ...]) -> bool:
-    """Whether a table is declared to have at most one row of each unit: no two rows agree in the unit's own column."""
-    return ownership is not None and not ownership.path and frozenset({ownership.column}) in unique
+    """Whether a table is declared to have at most one row of each unit: no two rows agree in the unit's own columns."""
+    if ownership is None or ownership.path:
+        return False
+    return frozenset(ownership.columns if ownership.parts else (ownership.column,)) in unique
 
 
 def rows_of(table: Table, catalog: Catalog) -> int | RowsToMeasure:

@@ -125,7 +125,8 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
 def _unit(table: Table) -> str:
     assert table.ownership is not None
     if not table.ownership.path:
-        return text(table.ownership.column)
+        names = [text(name) for name in table.ownership.columns]
+        return f"[{', '.join(names)}]" if table.ownership.parts else names[0]
     step = table.ownership.path[0]
     on = ", ".join(f"{text(child)}: {text(parent)}" for child, parent, _ in step.on)
     return f"{{via: {text(step.parent)}, on: {{{on}}}}}"

@@ -25,7 +25,7 @@ def leading_to_owners(catalog: Catalog) -> frozenset[tuple[str, str]]:
         for step in table.ownership.path:
             found |= {(name, child) for child, _, _ in step.on} | {(step.parent, parent) for _, parent, _ in step.on}
             name = step.parent
-        found.add((name, table.ownership.column))
+        found |= {(name, column) for column in table.ownership.columns}
     return frozenset(found)
 
 

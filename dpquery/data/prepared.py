@@ -120,9 +120,10 @@ def _facts(table: Table) -> dict[str, Any]:
     """Returns what is written of a table follows from."""
     owner = table.ownership
     steps = [] if owner is None else [[s.parent, [[c, p, str(type)] for c, p, type in s.on]] for s in owner.path]
+    parts = [] if owner is None else [[name, str(type)] for name, type in owner.parts]
     return {
         "public": table.public,
-        "owner": None if owner is None else [steps, owner.column, str(owner.type)],
+        "owner": None if owner is None else [steps, owner.column, str(owner.type), *parts],
         "unique": sorted(sorted(columns) for columns in table.unique),
         "blocks": None if table.blocks is None else [table.blocks.column, table.blocks.by.value],
         "columns": [[c.name, str(c.type), c.max_length, c.zone] for c in table.columns.values()],

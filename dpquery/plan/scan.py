@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpquery.plan.scaled import Scaled
 from dpquery.plan.strata import Strata
-from dpquery.plan.types import Type
+from dpquery.plan.types import TEXT, Type
 
 ROW_LIMIT = 10_000_000
 """Rows of one unit and table that are read by default."""
@@ -41,11 +41,43 @@ class OwnerStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """How a row of a private table finds its privacy unit: foreign keys to follow, then a column."""
+    """How a row of a private table finds its privacy unit: foreign keys to follow, then a column, or several.
+
+    Several columns are one unit: a text that no stored column holds, made of all of them so that different tuples make
+    different texts. Each of `parts` in turn is written in its type's one form (an integer in digits, a decimal with all
+    its places, a text as it is), with its number of bytes in UTF-8 and a colon in front: ("ab", 7) is 2:ab1:7. It is
+    NULL where a part is NULL, or where it has more than LONGEST_OWNER characters. Backends owe the kernel this
+    sentence, and docs/proofs/unit-local.md says why no two units meet.
+
+    Attributes:
+        column: The column that holds the unit, or what people call that of `parts`.
+        type: Of the unit.
+        parts: Several columns with their types, or none.
+    """
 
     path: tuple[OwnerStep, ...]
     column: str
     type: Type
+    parts: tuple[tuple[str, Type], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.parts and (len(self.parts) < 2 or self.type != TEXT):
+            raise ValueError("a unit of parts has several, and is a text")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The stored columns that tell the unit, where the path ends."""
+        return tuple(name for name, _ in self.parts) or (self.column,)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """Those of `columns`."""
+        return tuple(type for _, type in self.parts) or (self.type,)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the table itself has a column that is the unit."""
+        return not self.path and not self.parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

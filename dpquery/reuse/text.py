@@ -96,7 +96,7 @@ def _node(value: Any, kind: type) -> Any:
     found: list[Any] = [f"node {kind.__name__}"]
     for name in fields:
         part = getattr(value, name)
-        found.append([name, part if type(part) in _PLAIN else _written(part)])
+        found.append([name, part if type(part) in _PLAIN else ["tuple"] if part == () else _written(part)])
     return found
 
 

@@ -109,20 +109,25 @@ def bound_of(table: Table, catalog: Catalog) -> int | None:
 @cached
 def rows_of(table: Table, catalog: Catalog) -> Question:
     """Returns the histogram of units by their rows; in blocks, by the rows in their fullest one."""
-    source, unit = _source(table)
+    source, columns = _source(table)
+    unit = ", ".join(columns)
     most = min(LARGEST, table.row_limit or catalog.defaults.row_limit)
     if table.blocks is None:
         inner = f"SELECT COUNT(*) AS t FROM {source} GROUP BY {unit}"
     else:
         block = f"DATE_TRUNC('{table.blocks.by.value}', {_column(table.blocks.column)})"
-        each = f"SELECT {unit} AS u, COUNT(*) AS c FROM {source} GROUP BY {unit}, {block}"
-        inner = f"SELECT MAX(c) AS t FROM ({each}) AS each_block GROUP BY u"
+        named = ", ".join(f"{column} AS u{place}" for place, column in enumerate(columns))
+        each = f"SELECT {named}, COUNT(*) AS c FROM {source} GROUP BY {unit}, {block}"
+        inner = (
+            f"SELECT MAX(c) AS t FROM ({each}) AS each_block GROUP BY {', '.join(f'u{i}' for i in range(len(columns)))}"
+        )
     cells = cells_up_to(most)
     return Question(table=table.name, column="", kind="rows", cells=cells, query=_counted(inner, cells, ROWS))
 
 
 def _months(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Question:
-    source, unit = _source(table)
+    source, columns = _source(table)
+    unit = ", ".join(columns)
     lower, upper = column.lower, column.upper
     assert isinstance(lower, datetime.date) and isinstance(upper, datetime.date)
     most = (upper.year - lower.year) * 12 + upper.month - lower.month + 1
@@ -147,7 +152,8 @@ def _values(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Questi
         source, group, least, most = quoted(table.name) + " AS a0", "", name, name
         missing = f"WHEN {name} IS NULL THEN 'unreadable' "
     else:
-        source, unit = _source(table)
+        source, columns = _source(table)
+        unit = ", ".join(columns)
         group, least, most = f" GROUP BY {unit}", f"MIN({name})", f"MAX({name})"
         missing = f"WHEN COUNT(*) > COUNT({name}) THEN 'unreadable' "
     both = f"WHEN {least} < {lower} AND {most} > {upper} THEN 'both' " if table.ownership is not None else ""
@@ -166,15 +172,15 @@ def _dated(table: Table) -> ColumnDeclaration | None:
     return next((column for column in dates if column.lower is not None and column.randomized is None), None)
 
 
-def _source(table: Table) -> tuple[str, str]:
-    """Returns a table joined to where its owners stand, and the column of the owner."""
+def _source(table: Table) -> tuple[str, list[str]]:
+    """Returns a table joined to where its owners stand, and the columns of the owner."""
     owner = table.ownership
     assert owner is not None
     source = f"{quoted(table.name)} AS a0"
     for place, step in enumerate(owner.path):
         equal = " AND ".join(f"a{place}.{quoted(own)} = a{place + 1}.{quoted(other)}" for own, other, _ in step.on)
         source += f" JOIN {quoted(step.parent)} AS a{place + 1} ON {equal}"
-    return source, f"a{len(owner.path)}.{quoted(owner.column)}"
+    return source, [f"a{len(owner.path)}.{quoted(column)}" for column in owner.columns]
 
 
 def _column(name: str) -> str:

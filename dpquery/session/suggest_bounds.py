@@ -209,7 +209,7 @@ def _has_bounds(type: Type) -> bool:
 def _is_link(table: Table, column: str) -> bool:
     """Whether a column tells whose a row is, which no query sums."""
     path = table.ownership.path if table.ownership is not None else ()
-    own = {child for child, _, _ in path[0].on} if path else {table.ownership.column} if table.ownership else set()
+    own = {child for child, _, _ in path[0].on} if path else {*table.ownership.columns} if table.ownership else set()
     return column in own or any({column} == columns for columns in table.unique)
 
 
@@ -230,7 +230,7 @@ def _of_rows(table: Table, catalog: Catalog) -> list[_Asked]:
     if unit is None or table.strata is not None or has_one_row(table.ownership, table.unique):
         return []
     steps = tuple(m * 10**k for k in range(7) for m in (1, 2, 3, 4, 5, 6, 8) if m * 10**k <= LARGEST_ROWS)
-    inner = f"SELECT COUNT(*) AS v FROM {quoted(table.name)} GROUP BY {quoted(unit)}"
+    inner = f"SELECT COUNT(*) AS v FROM {quoted(table.name)} GROUP BY {unit}"
     return [_Asked(table=table.name, column=None, upper=True, steps=steps, query=_histogram(inner, steps, True))]
 
 
@@ -240,7 +240,7 @@ def _query(table: Table, column: ColumnDeclaration, steps: tuple[Value, ...], up
         inner = f"SELECT {name} AS v FROM {quoted(table.name)}"
     else:
         largest = f"{'MAX' if upper else 'MIN'}({name}) AS v"
-        inner = f"SELECT {largest} FROM {quoted(table.name)} GROUP BY {quoted(unit)}"
+        inner = f"SELECT {largest} FROM {quoted(table.name)} GROUP BY {unit}"
     return _histogram(inner, steps, upper)
 
 
@@ -252,7 +252,9 @@ def _histogram(inner: str, steps: Sequence[Value], upper: bool) -> str:
 
 
 def _unit(table: Table) -> str | None:
-    return table.ownership.column if table.ownership is not None and not table.ownership.path else None
+    """Returns what a table's rows are grouped by to have one for each unit, where it names its unit."""
+    own = table.ownership
+    return ", ".join(map(quoted, own.columns)) if own is not None and not own.path else None
 
 
 def _ladder(type: Type) -> tuple[Value, ...]:

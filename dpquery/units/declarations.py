@@ -130,9 +130,13 @@ class Declarations:
 def _table_to_dict(table: TableDeclaration) -> dict[str, Any]:
     owner = table.ownership
     steps = [] if owner is None else [[s.parent, [[c, p, _type_to_list(t)] for c, p, t in s.on]] for s in owner.path]
+    whose: dict[str, Any] | None = None
+    if owner is not None:
+        whose = {"path": steps, "column": owner.column, "type": _type_to_list(owner.type)}
+        whose |= {"parts": [[name, _type_to_list(type)] for name, type in owner.parts]} if owner.parts else {}
     told: dict[str, Any] = {
         "public": table.public,
-        "owner": None if owner is None else {"path": steps, "column": owner.column, "type": _type_to_list(owner.type)},
+        "owner": whose,
         "unique": sorted(sorted(columns) for columns in table.unique),
     }
     if table.dated is None:
@@ -149,7 +153,8 @@ def _table_from_dict(name: str, content: dict[str, Any]) -> TableDeclaration:
             OwnerStep(parent=parent, on=tuple((c, p, _type_from_list(t)) for c, p, t in on))
             for parent, on in owner["path"]
         )
-        ownership = Ownership(path=path, column=owner["column"], type=_type_from_list(owner["type"]))
+        parts = tuple((name, _type_from_list(type)) for name, type in owner.get("parts", []))
+        ownership = Ownership(path=path, column=owner["column"], type=_type_from_list(owner["type"]), parts=parts)
     unique = tuple(frozenset(columns) for columns in content["unique"])
     dated = None
     if "dated" in content:

@@ -109,7 +109,8 @@ def _scan(scan: Scan, declared: Declarations) -> Locality:
         return Locality(private=True, rows=rows, owner=parent)
     for column in scan.columns:
         read = (column.name, column.type)
-        if column.id == scan.unit and (scan.ownership.path or read != (scan.ownership.column, scan.ownership.type)):
+        owner = scan.ownership
+        if column.id == scan.unit and (owner.path or owner.parts or read != (owner.column, owner.type)):
             raise NotUnitLocal(f"column {column.name} of {scan.table} is not its privacy unit")
     return Locality(private=True, units=frozenset({scan.unit}), rows=rows)
 

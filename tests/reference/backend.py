@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import NoReturn
 
 import pandas as pd
@@ -25,7 +26,7 @@ from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.calendar import number_of as number_of_block
 from dpquery.plan.evaluate import normal
-from dpquery.plan.logical import Ownership, OwnerStep, Relation, Released, Scan, output
+from dpquery.plan.logical import LONGEST_OWNER, Ownership, OwnerStep, Relation, Released, Scan, output
 from dpquery.plan.types import Type, Value
 from tests.reference.relations import Interpreter, Row
 from tests.reference.sums import Values, added_up, keyed_hash, scaled_weight, stratum_weights, weight_of_one
@@ -161,12 +162,23 @@ class ReferenceBackend:
     def _owners(self, table: str, ownership: Ownership) -> list[Value]:
         """Returns the privacy unit of each row of a table; None for rows that belong to nobody."""
         tables = [table, *(step.parent for step in ownership.path)]
-        owners = self._read(tables[-1], ownership.column, ownership.type)
+        owners = self._units(tables[-1], ownership)
         for child, step in reversed(list(zip(tables, ownership.path, strict=False))):
             owner_of = self._owner_of_key(child, step, owners)
             own_keys = self._tuples(child, [(column, type) for column, _, type in step.on])
             owners = [owner_of.get(own_key) for own_key in own_keys]
         return owners
+
+    def _units(self, table: str, ownership: Ownership) -> list[Value]:
+        """Returns the unit of each row of the table that names it; of several columns as `Ownership` says."""
+        if not ownership.parts:
+            return self._read(table, ownership.column, ownership.type)
+        found: list[Value] = []
+        for values in self._tuples(table, list(ownership.parts)):
+            texts = [format(value, "f") if isinstance(value, Decimal) else str(value) for value in values]
+            whole = "".join(f"{len(text.encode())}:{text}" for text in texts)
+            found.append(None if None in values or len(whole) > LONGEST_OWNER else whole)
+        return found
 
     def _owner_of_key(self, child: str, step: OwnerStep, owners: list[Value]) -> dict[Values, Value]:
         """Returns the privacy unit that each key of a parent table leads to; NULL equals nothing and leads nowhere."""

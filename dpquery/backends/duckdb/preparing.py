@@ -301,7 +301,7 @@ class Preparing(PublicTables):
             shard = "0" if table.public else f"row_number() OVER () % {count}"
             return f"SELECT *, {self._part(table, shard, 'given')} AS {quoted(PART)} FROM ({declared}) AS given"
         held = f"SELECT held.*, shard, code FROM held{self._owned.index(table)} AS held JOIN units USING (unit)"
-        left_out = [BLOCK, *([] if table.ownership.path else [OWNER])]
+        left_out = [BLOCK, *([OWNER] if table.ownership.is_stored else [])]
         columns = f"given.* EXCLUDE ({', '.join(map(quoted, left_out))}), held.code AS {quoted(CODE)}"
         part = self._part(table, "held.shard", "given")
         columns += f', CAST(held."rows" AS UINTEGER) AS {quoted(ROWS)}, {part} AS {quoted(PART)}'

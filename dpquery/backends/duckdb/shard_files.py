@@ -57,7 +57,7 @@ def order_of(table: Table) -> str:
 def owner_of(table: Table) -> str:
     """Returns SQL for the owner of a row of a prepared table."""
     assert table.ownership is not None
-    return quoted(OWNER if table.ownership.path else table.ownership.column)
+    return quoted(table.ownership.column if table.ownership.is_stored else OWNER)
 
 
 def copied(text: str, file: Path, said: Mapping[str, str], key: Key | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from dpquery.backends.duckdb.sql.reading import SHORT, limited, read
+from dpquery.backends.duckdb.sql.reading import SHORT, limited, read, together
 from dpquery.backends.duckdb.sql.values_sql import lattice_value, name
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
@@ -368,12 +368,15 @@ class TableReader:
             )
             joins += f" {'LEFT JOIN' if left else 'JOIN'} {self.places[step.parent]} AS owner{i} ON {on}"
             holder, alias = parent, f"owner{i}"
-        return joins, self.column(holder, ownership.column, ownership.type, alias)
+        if not ownership.parts:
+            return joins, self.column(holder, ownership.column, ownership.type, alias)
+        written = [self.column(holder, part, type, alias) for part, type in ownership.parts]
+        return joins, limited(together(written), LONGEST_OWNER, is_whole=True)
 
 
 def owner_column(ownership: Ownership) -> str:
     """Returns the stored column of a prepared table that holds the owner of a row."""
-    return OWNER if ownership.path else ownership.column
+    return ownership.column if ownership.is_stored else OWNER
 
 
 def weighed_of(scan: Scan) -> Weighed:

@@ -57,6 +57,11 @@ class Frames:
 
     def __init__(self, spark: SparkSession, catalog: Catalog, given: Mapping[str, object]) -> None:
         self._spark, self._catalog = spark, catalog
+        if several := [n for n, t in catalog.tables.items() if t.ownership is not None and t.ownership.parts]:
+            raise CatalogError(
+                f"the unit of table {several[0]} has several columns, which the backend spark does not read; add one "
+                "column to its frame that is different for each of their combinations, and name that as the unit"
+            )
         if missing := [f"table {name} has no source" for name in catalog.tables if name not in given]:
             raise CatalogError(missing)
         found = {name: _frame(spark, name, given[name], table) for name, table in catalog.tables.items()}

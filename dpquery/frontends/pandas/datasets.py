@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,28 +139,33 @@ def refuse_identifiers(data: Any, columns: Iterable[str]) -> None:
     """Refuses rows as units where a column tells whose they are: the units of a dataset, under any name."""
     if not any(len(dataset.people) for dataset in _known.values()):
         return
-    for column in columns:
-        people = people_of(data, column)
+    known = {*columns}
+    owners = [t.ownership for d in _known.values() for t in d.ledger.declarations.tables.values()]
+    several = [owner.columns for owner in owners if owner is not None and owner.parts and {*owner.columns} <= known]
+    for unit in dict.fromkeys([*((column,) for column in sorted(known)), *several]):
+        people = people_of(data, unit)
         for name, dataset in _known.items():
             if 2 * shared(people, dataset.people) >= max(len(dataset.people), len(people) / 2, 1):
+                said = repr(unit[0] if len(unit) == 1 else [*unit])
                 raise CatalogError(
-                    f"privacy_unit='row', and column {shown_name(column)} has the units of the dataset "
-                    f"{shown_name(name)}: protect the frame with privacy_unit={column!r}, on that budget; or, if "
+                    f"privacy_unit='row', and column {', '.join(map(shown_name, unit))} has the units of the dataset "
+                    f"{shown_name(name)}: protect the frame with privacy_unit={said}, on that budget; or, if "
                     "these are different people, name them with dataset='...'"
                 )
 
 
-def declared_for(name: str, unit: str, type: str, people: People) -> tuple[str, str]:
+def declared_for(name: str, unit: Sequence[str], type: str, people: People) -> tuple[str, str]:
     """Returns how the catalog of a frame calls the privacy unit, and the frame: so that it fits its dataset's ledger.
 
     A frame of the same units in which another column, or one of another type, tells them is another table of theirs.
     """
     dataset = find(name)
     if dataset is None or not shared(people, dataset.people):
-        return unit, TABLE
+        return "_".join(unit), TABLE
     held, table, number = dataset.ledger.declarations, TABLE, 1
     while (known := held.tables.get(table)) is not None:
-        if known.ownership is not None and (known.ownership.column, str(known.ownership.type)) == (unit, type):
+        own = known.ownership
+        if own is not None and (own.columns, ", ".join(map(str, own.types))) == (tuple(unit), type):
             break
         number += 1
         table = f"{TABLE}_{number}"

@@ -36,7 +36,7 @@ CATEGORIES = "categories"
 def protect(
     data: object,
     *,
-    privacy_unit: str,
+    privacy_unit: str | Sequence[str],
     bounds: Mapping[str, tuple[object, object]] | None = None,
     keys: Mapping[str, Sequence[object] | str] | None = None,
     max_groups: int | None = None,
@@ -59,7 +59,8 @@ def protect(
 
     Args:
         data: A pandas or polars frame (a lazy one is collected), or an Arrow table.
-        privacy_unit: The column that tells whose row it is, or "row" where each row is a unit of its own.
+        privacy_unit: The column that tells whose row it is, or "row" where each row is a unit of its own; or several
+            columns that tell it together: ["country", "id"].
         bounds: The lower and upper bound of columns; values beyond are clamped.
         keys: Public group keys of columns: a list, or "categories" of a categorical column.
         max_groups: In how many groups one unit counts.
@@ -85,7 +86,8 @@ def protect(
         LedgerError: The dataset has another budget, promise or ledger.
     """
     handle, is_row = handle_of(data), privacy_unit == "row"
-    if profile is not None and max_rows is None and not is_row and not _says_rows(privacy_unit, unique, defaults):
+    names = _names(privacy_unit)
+    if profile is not None and max_rows is None and not is_row and not _says_rows(names, unique, defaults):
         max_rows = AUTO.value
     kept, found = _read(data, types or {})
     if not len(kept):
@@ -93,25 +95,26 @@ def protect(
     with datasets.GUARD:
         if is_row and dataset is None and handle is None:
             datasets.refuse_identifiers(kept, found.known)
-        is_known = isinstance(privacy_unit, str) and privacy_unit in found.known
-        people = people_of(kept, privacy_unit) if is_known and not is_row else NOBODY
+        is_known = bool(names) and all(name in found.known for name in names)
+        people = people_of(kept, names) if is_known and not is_row else NOBODY
         if dataset is not None:
             name = dataset
         else:
-            name = handle.dataset if handle is not None else datasets.of_people(people) or privacy_unit
+            name = handle.dataset if handle is not None else datasets.of_people(people) or "_".join(names)
         datasets.admit(name, handle, ledger)
         known = datasets.find(name)
         given = known.public if known is not None and not public else public or {}
         tables = {n: _read_public(n, frame) for n, frame in given.items()}
-        declared = _declared(found, privacy_unit, bounds or {}, keys or {}, types or {}, columns)
+        declared = _declared(found, names, bounds or {}, keys or {}, types or {}, columns)
         entries = {c.name: _entry(c, bounds or {}, keys or {}) for c in declared.values()}
         table: dict[str, object] = {"columns": entries}
-        table |= {"unit": privacy_unit} if privacy_unit != "row" else {}
+        table |= {} if is_row else {"unit": names[0] if isinstance(privacy_unit, str) else [*names]}
         table |= {key: n for key, n in (("max_groups", max_groups), ("max_rows", max_rows)) if n is not None}
         table |= {"unique": unique} if unique is not None else {}
-        if not is_row and max_rows is None and not _says_rows(privacy_unit, unique, defaults):
-            raise CatalogError(_three_ways(privacy_unit))
-        unit, called = datasets.declared_for(name, privacy_unit, "" if is_row else declared[privacy_unit].type, people)
+        if not is_row and max_rows is None and not _says_rows(names, unique, defaults):
+            raise CatalogError(_three_ways(names))
+        types_of_unit = "" if is_row else ", ".join(declared[part].type for part in names)
+        unit, called = datasets.declared_for(name, names, types_of_unit, people)
         catalog = Catalog(
             dataset=name,
             privacy_unit=unit,
@@ -132,7 +135,7 @@ def protect(
         session=session,
         data=kept,
         handle=opened.handle,
-        unit=privacy_unit,
+        unit=names,
         why_not=found.unknown,
         public={n: (given[n], seen) for n, (_, _, seen) in tables.items()},
     )
@@ -167,16 +170,27 @@ def said_before(data: object) -> dict[str, Any]:
     return said
 
 
-def _says_rows(unit: str, unique: Sequence[Sequence[str]] | None, defaults: Mapping[str, object] | None) -> bool:
-    """Whether it is declared, beside `max_rows`, how many rows a unit has: no two agree in its column, or a default."""
-    has_one = isinstance(unique, list | tuple) and any(isinstance(s, list | tuple) and [*s] == [unit] for s in unique)
+def _names(unit: object) -> tuple[str, ...]:
+    """Returns the columns that tell the unit, or ("row",)."""
+    names = [unit] if isinstance(unit, str) else [*unit] if isinstance(unit, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names) or (len(names) > 1 and "row" in names):
+        raise CatalogError("privacy_unit must be the name of a column, a list of names, or 'row'")
+    return tuple(names)
+
+
+def _says_rows(
+    unit: Sequence[str], unique: Sequence[Sequence[str]] | None, defaults: Mapping[str, object] | None
+) -> bool:
+    """Whether it is declared, beside `max_rows`, how many rows a unit has: none two in its columns, or a default."""
+    has_one = isinstance(unique, list | tuple) and any(isinstance(s, list | tuple) and {*s} == {*unit} for s in unique)
     return has_one or "max_rows" in (defaults or {})
 
 
-def _three_ways(unit: str) -> str:
+def _three_ways(unit: Sequence[str]) -> str:
+    columns = ", ".join(map(repr, unit))
     return (
-        f"say how many rows one {unit!r} has in all, for which there is no default: max_rows=N, where you know one "
-        f"(of a unit with more each row weighs less); or unique=[[{unit!r}]], where none has two; or "
+        f"say how many rows one {columns} has in all, for which there is no default: max_rows=N, where you know one "
+        f"(of a unit with more each row weighs less); or unique=[[{columns}]], where none has two; or "
         "profile='0.05', which measures it, charged to the dataset; or max_rows='auto', where that is done later"
     )
 
@@ -240,18 +254,17 @@ def _read_public(name: str, data: object) -> tuple[Any, dict[str, object], dict[
 
 def _declared(
     found: Columns,
-    unit: str,
+    unit: Sequence[str],
     bounds: Mapping[str, object],
     keys: Mapping[str, object],
     types: Mapping[str, str],
     columns: Sequence[str] | None,
 ) -> dict[str, Column]:
     """Returns the columns that are declared; raises CatalogError with everything that is said of others."""
-    if not isinstance(unit, str):
-        raise CatalogError("privacy_unit must be the name of a column, or 'row'")
-    if unit == "row" and "row" in found.known:
+    is_row = [*unit] == ["row"]
+    if is_row and "row" in found.known:
         raise CatalogError("privacy_unit='row' means that each row is a unit; rename the column 'row'")
-    said = {"privacy_unit": [] if unit == "row" else [unit], "bounds": bounds, "keys": keys, "types": types}
+    said = {"privacy_unit": [] if is_row else unit, "bounds": bounds, "keys": keys, "types": types}
     said["columns"] = [] if columns is None else columns
     problems = []
     for where, names in said.items():
@@ -265,12 +278,12 @@ def _declared(
                 problems.append(f"{where}: the frame has no column {name!r}; {suggestion(name, found.known)}")
     if problems:
         raise CatalogError(problems)
-    kept = found.known if columns is None else {n: c for n, c in found.known.items() if n in {*columns, unit}}
+    kept = found.known if columns is None else {n: c for n, c in found.known.items() if n in {*columns, *unit}}
     for name in found.known.keys() - kept.keys():
         found.unknown[name] = "its owner left it out of columns="
-    if unit != "row" and kept[unit].type == "float64":  # what pandas makes of integers beside missing values
-        column = kept[unit]
-        kept = {**kept, unit: replace(column, type="int64")}
+    for name in () if is_row else unit:
+        if kept[name].type == "float64":  # what pandas makes of integers beside missing values
+            kept = {**kept, name: replace(kept[name], type="int64")}
     return dict(kept)
 
 

@@ -163,4 +163,4 @@ class Groups:
             return [self._chosen] if isinstance(self._chosen, str) else list(self._chosen)
         if function in ("count", "nunique"):
             return [name for name in self._of._view.columns if name not in self._keys]
-        return numbers(function, self._of._view.columns, (*self._keys, self._of._held.unit))
+        return numbers(function, self._of._view.columns, (*self._keys, *self._of._held.unit))

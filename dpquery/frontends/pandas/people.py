@@ -6,6 +6,7 @@ memory, eight bytes for each unit, and never shown; whether two sets meet is tol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,27 +28,55 @@ _KEY = f"{random_key():032x}"[:16]
 _SALT = np.uint64(random_key() % 2**64)
 
 
-def people_of(data: Any, column: str) -> People:
-    """Returns the units of a frame or an Arrow table, by the column that tells them; missing ones do not count."""
+def people_of(data: Any, columns: Sequence[str]) -> People:
+    """Returns the units of a frame or an Arrow table, by the columns that tell them; those with a missing one do not
+    count. Of several columns their order does not matter."""
+    found = [_values(data, column) for column in columns]
+    if len(found) == 1:
+        values = found[0]
+        return np.unique(_hashes(pc.unique(values.dictionary if pa.types.is_dictionary(values.type) else values)))
+    hashes, is_there = np.zeros(len(found[0]), dtype=np.uint64), np.ones(len(found[0]), dtype=bool)
+    for values in found:
+        held = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+        told = _hashes(held.dictionary, keeps_order=True)
+        is_there &= held.is_valid().to_numpy(zero_copy_only=False)
+        places = pc.fill_null(held.indices, 0).to_numpy(zero_copy_only=False)
+        hashes += _mixed(told[places].view(np.int64)) if len(told) else hashes
+    return np.unique(hashes[is_there])
+
+
+def _values(data: Any, column: str) -> Any:
     values = data.column(column) if isinstance(data, pa.Table) else _arrow(data[column])
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks else pa.array([], values.type)
-    values = pc.unique(values.dictionary if pa.types.is_dictionary(values.type) else values).drop_null()
+    return values
+
+
+def _hashes(values: Any, *, keeps_order: bool = False) -> People:
+    """Returns a hash of each value; in any order, and without missing ones, unless it is to be kept."""
+    values = values if keeps_order else values.drop_null()
+    is_number = np.zeros(len(values), dtype=bool)
     numbers = pa.array([], pa.int64())
     if pa.types.is_floating(values.type):
-        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**62))
-        numbers, values = values.filter(whole).cast(pa.int64()), values.filter(pc.invert(whole))
+        whole = pc.fill_null(pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**62)), False)
+        numbers, is_number = values.filter(whole).cast(pa.int64()), whole.to_numpy(zero_copy_only=False)
     elif pa.types.is_integer(values.type) and values.type != pa.uint64():
-        numbers, values = values.cast(pa.int64()), values.slice(0, 0)
-    is_long = pc.or_(pc.greater_equal(numbers, LONGEST), pc.less_equal(numbers, -LONGEST))
-    values = pa.concat_arrays([_texts(values), _texts(numbers.filter(is_long))])
-    numbers = numbers.filter(pc.invert(is_long))
-    texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"^(-?[0-9]+)\.0+$", r"\1")
+        numbers, is_number = values.drop_null().cast(pa.int64()), values.is_valid().to_numpy(zero_copy_only=False)
+    whole_numbers = numbers.to_numpy()
+    is_long = (whole_numbers >= LONGEST) | (whole_numbers <= -LONGEST)
+    made, places = np.zeros(len(values), dtype=np.uint64), np.flatnonzero(is_number)
+    made[places] = _mixed(whole_numbers)
+    others = np.concatenate([np.flatnonzero(~is_number), places[is_long]])
+    if not len(others):
+        return made
+    texts = pa.concat_arrays([_texts(values.filter(pa.array(~is_number))), _texts(numbers.filter(pa.array(is_long)))])
+    texts = pc.fill_null(pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"^(-?[0-9]+)\.0+$", r"\1"), "")
     whole = pc.match_substring_regex(texts, WHOLE)
-    read = texts.filter(whole).cast(pa.int64())
-    texts = texts.filter(pc.invert(whole)).to_numpy(zero_copy_only=False).astype(object)
-    hashed = [_mixed(numbers.to_numpy()), _mixed(read.to_numpy()), pd.util.hash_array(texts, hash_key=_KEY)]
-    return np.unique(np.concatenate(hashed).astype(np.uint64))
+    is_read = whole.to_numpy(zero_copy_only=False)
+    made[others[is_read]] = _mixed(texts.filter(whole).cast(pa.int64()).to_numpy())
+    rest = texts.filter(pc.invert(whole)).to_numpy(zero_copy_only=False).astype(object)
+    made[others[~is_read]] = pd.util.hash_array(rest, hash_key=_KEY)
+    return made
 
 
 def together(some: People, others: People) -> People:

@@ -38,7 +38,7 @@ class Held:
         session: Answers queries about it.
         data: The data as they were; while it is held, pandas copies before it writes.
         handle: What frames made from it carry.
-        unit: The column that tells the privacy unit, or "row".
+        unit: The columns that tell the privacy unit, or ("row",).
         why_not: Columns that cannot be named, with the reason.
         public: The dataset's public frames by name, each with its columns.
         last: The last answer with its intervals.
@@ -47,7 +47,7 @@ class Held:
     session: Session
     data: Any
     handle: Handle
-    unit: str
+    unit: tuple[str, ...]
     why_not: dict[str, str]
     public: Mapping[str, tuple[Any, Mapping[str, Column]]] = field(default_factory=dict)
     last: Result | None = None
@@ -304,7 +304,7 @@ class Protected(Statistics):
 
     def __repr__(self) -> str:
         catalog = self._held.session.catalog
-        unit = "each row is a unit" if self._held.unit == "row" else f"unit {self._held.unit}"
+        unit = "each row is a unit" if self._held.unit == ("row",) else f"unit {', '.join(self._held.unit)}"
         columns = ", ".join(self.columns)
         return f"Protected(dataset={catalog.dataset!r}, {unit}, remaining {self.remaining}, columns: {columns})"
 

@@ -135,7 +135,7 @@ class Statistics:
         given = (
             func
             if isinstance(func, Mapping)
-            else dict.fromkeys(numbers("mean", self._view.columns, (self._held.unit,)), func)
+            else dict.fromkeys(numbers("mean", self._view.columns, self._held.unit), func)
         )
         pairs = [(name, one) for name, ones in given.items() for one in ([ones] if isinstance(ones, str) else ones)]
         items = [f"{aggregate(one, self._column(name))} AS {quoted(f'{name} {one}')}" for name, one in pairs]
@@ -230,7 +230,7 @@ class Statistics:
         rows, across = self._sides(index, columns, is_half_enough=True)
         keys = [*rows, *across]
         names = (
-            numbers(aggfunc, self._view.columns, (*keys, self._held.unit))
+            numbers(aggfunc, self._view.columns, (*keys, *self._held.unit))
             if values is None
             else self._known([values] if isinstance(values, str) else values)
         )
@@ -309,7 +309,7 @@ class Statistics:
 
     def _names(self, function: str, columns: Names) -> list[str]:
         """Returns the columns that are meant; None are all that the aggregate fits."""
-        unit = (self._held.unit,)
+        unit = self._held.unit
         if columns is None:
             if function in ("count", "nunique", "mode"):
                 return list(self._view.columns)

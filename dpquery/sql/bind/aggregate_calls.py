@@ -10,13 +10,14 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from dpquery.catalog.owning import unit_of_parts
 from dpquery.plan import functions
 from dpquery.plan.aggregates import aggregate_named
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form
 from dpquery.plan.aggregates.choices import QUANTILE_CONT, QUANTILE_DISC
 from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
 from dpquery.plan.aggregates.exact import FIRST, LAST
-from dpquery.plan.expr import Cast, Expression, Literal
+from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type
 from dpquery.sql.bind.expressions import Binder
@@ -139,6 +140,11 @@ class _Call:
         row = parts[0].expressions if len(parts) == 1 and isinstance(parts[0], exp.Tuple) else None
         if function is COUNT_DISTINCT and (row is not None or len(parts) > 1):
             values = [self._binder.bind(part) for part in (parts if row is None else row)]
+            ids = [value.id for value in values if isinstance(value, Column)]
+            if len(ids) == len(values):
+                unit = unit_of_parts(ids, self._binder.scope.relation, self._context.catalog)
+                if unit is not None:
+                    return self._made(unit, function=function)
             return self._made(self._encoded(values, nulls=row is not None), function=function)
         if len(parts) != 1:
             raise self._context.unsupported(f"{self._name.upper()} takes one argument", self._call)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.catalog.owning import owning_columns
+from dpquery.catalog.owning import owning_columns, parts_of_unit, unit_of_parts
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
@@ -100,6 +100,8 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
             may_lead = may_lead or unique <= named
         if table.ownership is not None and table.ownership.path:
             may_lead = may_lead or named >= {own for own, _, _ in table.ownership.path[0].on}
+        elif table.ownership is not None and table.ownership.parts:
+            may_lead = may_lead or named >= {*table.ownership.columns}
     if not may_lead:
         return keys
     units = cached_locality(source, context.catalog.declarations).units
@@ -109,9 +111,12 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
     if found is None:
         return keys
     stored = [context.catalog.tables[found[0]].columns[name] for name in found[1]]
-    if any(c.type == BOOLEAN or c.keys is not None or c.keys_from is not None or c.lower is not None for c in stored):
+    public = [c.type == BOOLEAN or c.keys is not None or c.keys_from is not None or c.lower is not None for c in stored]
+    parts = parts_of_unit(keys, source, units)  # none of which is NULL where a row has an owner
+    is_unit = unit_of_parts(parts, source, context.catalog) is not None
+    if (all if is_unit else any)(public):
         return keys
-    if any(may_be_null(column_of(source, key), source, units, context.catalog) for key in keys):
+    if any(may_be_null(column_of(source, key), source, units | parts, context.catalog) for key in keys):
         return keys
     return (*keys, min(units))
 

@@ -111,7 +111,7 @@ class Binder:
         subqueries: Subqueries | None = None,
         outer: Scope | None = None,
     ) -> None:
-        self._context, self._scope, self._aggregates, self._windows = context, scope, aggregates, windows
+        self._context, self.scope, self._aggregates, self._windows = context, scope, aggregates, windows
         self._subqueries, self._outer = subqueries, outer
 
     def bind(self, node: exp.Expression) -> Expression:
@@ -185,7 +185,7 @@ class Binder:
     def _column(self, node: exp.Column) -> Column:
         """Returns the column of this query, or else of the query around it, that a name means."""
         try:
-            return self._scope.find(node, self._context)
+            return self.scope.find(node, self._context)
         except UnknownNameError:
             for scope in reversed(self._context.enclosing):
                 with contextlib.suppress(UnknownNameError):

@@ -18,14 +18,12 @@ from dpquery.plan.logical import (
     JoinKind,
     Project,
     Relation,
-    Scan,
-    column,
     is_private,
     output,
-    sources,
 )
 from dpquery.sql.bind.expressions import Binder, Subqueries, conjunct_trees, conjunction
 from dpquery.sql.bind.late_joins import check_unread, late_join, refusal
+from dpquery.sql.bind.owner_equality import Equality, owner_equality
 from dpquery.sql.bind.public_side import filtered, joined_further, start
 from dpquery.sql.bind.scope import Context, Scope, Visible, with_names
 from dpquery.sql.bind.steps import as_step, reads_released
@@ -41,8 +39,6 @@ _KINDS: dict[tuple[str, str], JoinKind] = {
     ("", "INNER"): "inner",
     ("", "CROSS"): "cross",
 }
-
-Equality = tuple[Expression, Expression]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,61 +331,3 @@ def equality(condition: Expression, left: set[str], right: set[str]) -> Equality
         if reads[0] and reads[1] and reads[0] <= left and reads[1] <= right:
             return a, b
     return None
-
-
-def owner_equality(left: Relation, right: Relation, equalities: list[Equality], context: Context) -> list[Equality]:
-    """Returns the equality of units that a join along an ownership path implies, if it does not stand there already.
-
-    Adding it is always safe; as a child's row has the owner of the one parent row that it refers to, which the backend
-    checks, it removes no pair of rows. So it is right for every kind of join.
-    """
-    if not (is_private(left) and is_private(right)):
-        return []
-    sides = [cached_locality(relation, context.catalog.declarations).telling for relation in (left, right)]
-    pairs = [(a.id, b.id) for a, b in equalities if isinstance(a, Column) and isinstance(b, Column)]
-    if any(a in sides[0] and b in sides[1] for a, b in pairs):
-        return []
-    origins = [(_origin(left, a), _origin(right, b)) for a, b in pairs]
-    joined = set(origins) | {(b, a) for a, b in origins}
-    for mine in _scans(left):
-        for other in _scans(right):
-            if mine.unit not in sides[0] or other.unit not in sides[1]:
-                continue
-            if _follows(mine, other, joined) or _follows(other, mine, joined) or _are_siblings(mine, other, joined):
-                return [(column(left, mine.unit), column(right, other.unit))]
-    return []
-
-
-def _follows(child: Scan, parent: Scan, joined: set[tuple[str, str]]) -> bool:
-    """Whether the joined columns are the first step of the child's ownership, and lead to this parent."""
-    if child.ownership is None or not child.ownership.path or child.ownership.path[0].parent != parent.table:
-        return False
-    children = {c.name: c.id for c in child.columns}
-    parents = {c.name: c.id for c in parent.columns}
-    return all((children.get(a), parents.get(b)) in joined for a, b, _ in child.ownership.path[0].on)
-
-
-def _are_siblings(first: Scan, second: Scan, joined: set[tuple[str, str]]) -> bool:
-    """Whether the joined columns lead both to the same parent's row, whose owner is theirs."""
-    paths = [scan.ownership.path if scan.ownership is not None else () for scan in (first, second)]
-    if not paths[0] or not paths[1] or paths[0][0].parent != paths[1][0].parent:
-        return False
-    ids = [{c.name: c.id for c in scan.columns} for scan in (first, second)]
-    keys = [{parent: ids[i].get(child) for child, parent, _ in path[0].on} for i, path in enumerate(paths)]
-    return keys[0].keys() == keys[1].keys() and all((keys[0][key], keys[1][key]) in joined for key in keys[0])
-
-
-def _origin(relation: Relation, id: str) -> str:
-    """Returns the id that a column has below, where projections only gave it another one."""
-    if isinstance(relation, Project):
-        made = next((c.expression for c in relation.columns if c.id == id), None)
-        id = made.id if isinstance(made, Column) else id
-    for source in sources(relation):
-        id = _origin(source, id)
-    return id
-
-
-def _scans(relation: Relation) -> list[Scan]:
-    if isinstance(relation, Scan):
-        return [relation] if relation.unit is not None else []
-    return [scan for source in sources(relation) for scan in _scans(source)]

@@ -30,8 +30,9 @@ from dpquery.plan.logical import (
 from dpquery.plan.types import BOOLEAN
 from dpquery.sql.bind.at_most_one import Rows, rows_of
 from dpquery.sql.bind.expressions import Binds, conjunction
-from dpquery.sql.bind.joins import equality, owner_equality
+from dpquery.sql.bind.joins import equality
 from dpquery.sql.bind.marks import Marking, Ties
+from dpquery.sql.bind.owner_equality import owner_equality
 from dpquery.sql.bind.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.bind.scope import Context, Reach, Scope
 from dpquery.sql.bind.steps import as_step, reads_released, unique_in_released

@@ -6,6 +6,8 @@ wall clock of the zone that the catalog declares for their column, and not at al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.backends.duckdb.sql.zones import local_microseconds
 from dpquery.plan.expr import Cast, Column
@@ -87,6 +89,13 @@ def limited(sql: str, most: int, *, is_whole: bool) -> str:
     if is_whole:
         return f"CASE WHEN strlen({sql}) <= {most} OR length({sql}) <= {most} THEN {sql} END"
     return f"CASE WHEN strlen({sql}) <= {most} THEN {sql} ELSE left({sql}, {most}) END"
+
+
+def together(parts: Sequence[str]) -> str:
+    """Returns SQL for several values as one text: each as a text behind its number of bytes and a colon, so that
+    different values are different texts; NULL where one of them is NULL."""
+    texts = [f"CAST({part} AS VARCHAR)" for part in parts]
+    return "(" + " || ".join(f"CAST(strlen({text}) AS VARCHAR) || ':' || {text}" for text in texts) + ")"
 
 
 def most_equal(table: str, columns: list[str]) -> str:

@@ -108,8 +108,9 @@ def column_comment(column: ColumnDeclaration, table: Table, catalog: Catalog) ->
     """Returns what is declared of a column: the unit it names, its bounds, its public keys."""
     said = [f"{column.description}."] if column.description.strip() else []
     own = table.ownership
-    if own is not None and not own.path and own.column == column.name:
-        said.append(f"Privacy unit: names the {catalog.privacy_unit}.")
+    if own is not None and not own.path and column.name in own.columns:
+        others = ", ".join(name for name in own.columns if name != column.name)
+        said.append(f"Privacy unit: names the {catalog.privacy_unit}{f', together with {others}' if others else ''}.")
     if column.lower is not None:
         said.append(f"Clamped to {_shown(column.lower)} .. {_shown(column.upper)}.")
     if column.keys is not None:

@@ -41,8 +41,8 @@ SAME = {
 @pytest.mark.parametrize("name", SAME)
 def test_identifiers_that_mean_the_same_are_the_same(name: str) -> None:
     """API-20: neither a type nor a format makes other people."""
-    people = people_of(pd.DataFrame({"x": SAME["int64"]}), "x")
-    assert np.array_equal(people_of(pd.DataFrame({"x": SAME[name]}), "x"), people)
+    people = people_of(pd.DataFrame({"x": SAME["int64"]}), ["x"])
+    assert np.array_equal(people_of(pd.DataFrame({"x": SAME[name]}), ["x"]), people)
     assert len(people) == 3 and np.array_equal(people, np.sort(people))
 
 
@@ -50,21 +50,21 @@ def test_identifiers_that_mean_the_same_are_the_same(name: str) -> None:
 def test_long_identifiers_are_the_same_whatever_their_type(sign: int) -> None:
     """API-20: numbers of 19 digits, as services give them, are those of their texts."""
     ids = [sign * number for number in (10**18 - 1, 10**18, 1234567890123456789, 2**63 - 1)]
-    people = people_of(pa.table({"x": pa.array(ids, pa.int64())}), "x")
+    people = people_of(pa.table({"x": pa.array(ids, pa.int64())}), ["x"])
     for values in (
         [str(number) for number in ids],
         [f" {number}.0" for number in ids],
         pd.Series([Decimal(number) for number in ids], dtype=object),
         pd.Series(ids).astype("category"),
     ):
-        assert np.array_equal(people_of(pd.DataFrame({"x": values}), "x"), people)
+        assert np.array_equal(people_of(pd.DataFrame({"x": values}), ["x"]), people)
     exact = sign * 2**60  # also as a float
-    assert shared(*(people_of(pd.DataFrame({"x": [value]}), "x") for value in (exact, float(exact)))) == 1
+    assert shared(*(people_of(pd.DataFrame({"x": [value]}), ["x"]) for value in (exact, float(exact)))) == 1
 
 
 def test_other_identifiers_are_others() -> None:
     made = {
-        name: people_of(pa.table({"x": values}), "x")
+        name: people_of(pa.table({"x": values}), ["x"])
         for name, values in {
             "numbers": [1, 2],
             "others": [-1, 3, 4],
@@ -83,8 +83,8 @@ def test_other_identifiers_are_others() -> None:
 
 
 def test_a_large_set_is_eight_bytes_for_each_unit() -> None:
-    many = people_of(pa.table({"x": np.arange(1_000_000)}), "x")
-    assert many.nbytes == 8_000_000 and shared(many, people_of(pa.table({"x": [999_999, -5]}), "x")) == 1
+    many = people_of(pa.table({"x": np.arange(1_000_000)}), ["x"])
+    assert many.nbytes == 8_000_000 and shared(many, people_of(pa.table({"x": [999_999, -5]}), ["x"])) == 1
 
 
 def frame(ids: Any = range(60)) -> pd.DataFrame:
