@@ -46,18 +46,26 @@ def bind_from(
     else:
         context.only(start, "this")
         scope = _bind_item(start.this, context, reach, bind_query)
-    joins: list[Written] = []
-    for join in select.args.get("joins") or ():
-        check_join(join, context)
-        if isinstance(join.this, exp.Unnest | exp.Lateral) and split_in(join.this) is not None:
-            scope, joins = with_parts(join_all(scope, joins, context), join, context), []
-        else:
-            joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
+    scope, joins = _bind_joins(scope, select, context, reach, bind_query)
     where = select.args.get("where")
     named: list[tuple[str, exp.Expression]] = []
     if where is not None and context.dialect in _NAMES_IN_WHERE:
         named = [(item.alias, item.this) for item in select.expressions if isinstance(item, exp.Alias)]
     return join_where(scope, joins, where, subqueries_over, outer, context, named)
+
+
+def _bind_joins(
+    scope: Scope, node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery
+) -> tuple[Scope, list[Written]]:
+    """Returns what an item of FROM is up to its last text that is cut into rows, and the joins after that."""
+    joins: list[Written] = []
+    for join in node.args.get("joins") or ():
+        check_join(join, context)
+        if isinstance(join.this, exp.Unnest | exp.Lateral) and split_in(join.this) is not None:
+            scope, joins = with_parts(join_all(scope, joins, context), join, context), []
+        else:
+            joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
+    return scope, joins
 
 
 def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
@@ -98,11 +106,7 @@ def _bind_brackets(node: exp.Expression, context: Context, reach: Reach, bind_qu
     alone = node.copy()
     alone.set("joins", None)
     alone.parent = node
-    scope = _bind_item(alone, context, reach, bind_query)
-    joins = []
-    for join in node.args["joins"]:
-        check_join(join, context)
-        joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
+    scope, joins = _bind_joins(_bind_item(alone, context, reach, bind_query), node, context, reach, bind_query)
     return join_all(scope, joins, context)
 
 
