@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.auditing.laws import loss_of
-from dpquery.auditing.logged import NotRead, logged
+from dpquery.auditing.logged import NotRead, logged, queries_of
 from dpquery.auditing.questions import charged
 from dpquery.auditing.report import Line, Section
 from dpquery.backends.base import Backend
@@ -25,15 +25,17 @@ from dpquery.ledger.entries import Entry, State
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.schema import Kind
 from dpquery.ledger.terms import version_of
-from dpquery.mechanisms.accountant import CALLER
 from dpquery.planner.protect.protect import MOST_BOUND
-from dpquery.reuse.dividing import Reuse
+from dpquery.result.table import Result
+from dpquery.reuse.dividing import Reuse, Split
 from dpquery.reuse.estimates import Wanted
+from dpquery.reuse.reconciled import Vectors, stored
 from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.options import Request
+from dpquery.session.steps import with_given
 from dpquery.sql.parse.parse import DIALECTS
 from dpquery.units.declarations import Neighbours
 
@@ -46,7 +48,9 @@ METHOD = (
 PARTS = ("epsilon", "rho", "delta")
 UNPLANNED = "queries that cannot be planned any more"
 OTHERWISE = "queries that are planned otherwise today"
-IN_STEPS = "queries that read what their first steps released"
+IN_STEPS = "queries whose first steps are not stored any more"
+SMALL = Fraction(1, 100)
+"""The part of a loss for which first steps are planned, so that any numbers that are stored are accurate enough."""
 SHOWN = 20
 """Of charges that are not computed anew, numbers that are told of each kind."""
 
@@ -64,8 +68,8 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
         broken = Line(name="the chain", problem=str(error))
         return Section(name="ledger", title=TITLE, method=METHOD, done="The ledger cannot be read.", lines=(broken,))
     charges = [entry for entry in entries if entry.kind is Kind.CHARGE]
-    stored, replay = _stored(ledger, entries), Replay(catalog=catalog, ledger=ledger, public=public)
-    recomputed = [_recomputed(entry, stored[entry.seq], replay) for entry in charges if entry.seq in stored]
+    known, replay = _stored(ledger), Replay(catalog=catalog, ledger=ledger, public=public)
+    recomputed = [_recomputed(entry, known[entry.seq], replay) for entry in charges if entry.seq in known]
     done = (
         f"{count:,} entries, chained without a gap; {len(charges):,} charges added up; "
         f"{sum(not line.note for line in recomputed):,} of them computed anew from stored answers."
@@ -79,22 +83,26 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
         done=done,
         lines=(*_sums(ledger, charges), *recomputed),
         risks=tuple(risks if pending else ()),
-        not_done=tuple(_not_computed(recomputed, [entry for entry in charges if entry.seq not in stored])),
+        not_done=tuple(_not_computed(recomputed, [entry for entry in charges if entry.seq not in known])),
     )
 
 
 TITLE = "Does the ledger add up, and was every charge enough for the noise of its answer?"
 
 
-def _stored(ledger: Ledger, entries: Iterable[Entry]) -> dict[int, list[Release]]:
+def _stored(ledger: Ledger) -> dict[int, list[Release]]:
     """Returns the stored releases, of all versions that the data had, by their entries."""
-    new = (Kind.DATA, Kind.RESTORE)
     found, store = dict[int, list[Release]](), Store(ledger)
-    begun = [(0, ledger.hash_of(0) or ""), *((one.seq, one.hash) for one in entries if one.kind in new)]
-    for seq, hash in begun:
-        for release in store.all(version_of(seq, hash)):
+    for version in _versions(ledger).values():
+        for release in store.all(version):
             found.setdefault(release.entry, []).append(release)
     return found
+
+
+def _versions(ledger: Ledger) -> dict[int, str]:
+    """Returns the versions that the data had, by the entries with which they began, in order."""
+    begun = [(one.seq, one.hash) for one in ledger.entries() if one.kind in (Kind.DATA, Kind.RESTORE)]
+    return {seq: version_of(seq, hash) for seq, hash in [(0, ledger.hash_of(0) or ""), *begun]}
 
 
 def _not_computed(recomputed: Iterable[Line], others: Iterable[Entry]) -> Iterator[str]:
@@ -112,10 +120,10 @@ def _not_computed(recomputed: Iterable[Line], others: Iterable[Entry]) -> Iterat
 
 def _kind(entry: Entry) -> str:
     """Returns what a charge without a stored release is for."""
-    if entry.analyst == CALLER:
-        return "mechanisms on values, whose sensitivity the caller vouches for"
-    if entry.query.startswith("synopsis "):
-        return "synopses, whose rounds are stored without their losses"
+    try:
+        queries_of(entry)
+    except NotRead as error:
+        return str(error)
     return "queries whose answers are not stored"
 
 
@@ -173,6 +181,7 @@ class Replay:
     Attributes:
         public: Knows the public tables; no private row is read.
         dialects: The dialects, those first in which charges were found last.
+        versions: Those of the data, by the entries with which they began.
     """
 
     catalog: Catalog
@@ -180,9 +189,10 @@ class Replay:
     public: Backend
     dialects: list[str] = field(default_factory=lambda: list(DIALECTS))
     store: Store = field(init=False)
+    versions: dict[int, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.ledger)
+        self.store, self.versions = Store(self.ledger), _versions(self.ledger)
 
     def found(self, entry: Entry, releases: Sequence[Release]) -> tuple[BudgetedAggregate, ...]:
         """Returns what was measured of a charge, with the losses of its noise; raises NotRead where none of the plans
@@ -205,7 +215,7 @@ class Replay:
 
     def _plans(self, entry: Entry, releases: Sequence[Release]) -> Iterator[tuple[str, tuple[Wanted, ...] | None]]:
         """Yields dialects, and what the queries measure in them, asked together and each by itself; None where that
-        hangs on what their first steps released."""
+        hangs on first steps whose answers are not stored any more."""
         queries = logged(entry.query)
         own = [_bounds(one) for one in releases]
         options = charged(entry, self.catalog)
@@ -219,26 +229,63 @@ class Replay:
                 alone = [(one,) for one in requests] if len(requests) > 1 else []
                 for some, derives in itertools.product((tuple(requests), *alone), (True, False)):
                     try:
-                        wanted = self._wanted(entry, some, derives=derives)
+                        wanted = self._divided(entry, some, derives=derives, fresh=True)[1].wanted
+                    except NotRead:
+                        yield dialect, None
                     except (DPQueryError, LookupError):
                         continue
-                    yield dialect, wanted
+                    else:
+                        yield dialect, wanted
 
-    def _wanted(self, entry: Entry, requests: Sequence[Request], *, derives: bool) -> tuple[Wanted, ...] | None:
-        """Returns what queries measure when they are planned for what was charged; None where a step has to be
-        answered before."""
-        ledger = self.ledger
-        prepared = pipeline.plan(requests, catalog=self.catalog, ledger=ledger, public=self.public, derives=derives)
-        if any(one.steps for one in prepared):
-            return None
-        reuse = Reuse(
+    def _divided(
+        self, entry: Entry, requests: Sequence[Request], *, derives: bool = False, fresh: bool = False
+    ) -> tuple[tuple[pipeline.Prepared, ...], Split, Reuse]:
+        """Returns the plans of queries for what was charged, and what of them was stored before the entry.
+
+        Args:
+            fresh: Whether all counts as not stored.
+        Raises:
+            NotRead: They read first steps whose answers are not stored any more.
+        """
+        ledger, public = self.ledger, self.public
+        prepared = pipeline.plan(requests, catalog=self.catalog, ledger=ledger, public=public, derives=derives)
+        if steps := prepared[0].steps:
+            first = [replace(requests[0].of_part(SMALL), step=step, weights={}) for step in range(steps)]
+            last, _ = with_given((*first, requests[0]), lambda step: self._answered(entry, step))
+            return self._divided(entry, (last,), derives=derives, fresh=fresh)
+        reuse = BeforeEntry(
             store=self.store,
-            version=ledger.data_version,
+            version=[version for begun, version in self.versions.items() if begun < entry.seq][-1],
             catalog=Fingerprints(self.catalog),
             analyst=entry.analyst,
-            fresh=True,
+            fresh=fresh,
+            entry=entry.seq,
         )
-        return pipeline.divide(prepared, ledger=ledger, reuse=reuse).wanted
+        return prepared, pipeline.divide(prepared, ledger=ledger, reuse=reuse), reuse
+
+    def _answered(self, entry: Entry, request: Request) -> Result:
+        """Returns the answer of a first step from what was stored before the entry; raises NotRead where it was not."""
+        prepared, parts, reuse = self._divided(entry, (request,))
+        if parts.rest.aggregates:
+            raise NotRead(IN_STEPS)
+        around = pipeline.Surroundings(
+            catalog=self.catalog, backend=self.public, ledger=self.ledger, reuse=reuse, analyst=entry.analyst
+        )
+        return pipeline.answer((request,), prepared, parts, (pipeline.Told(),), around)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeEntry(Reuse):
+    """The store as it was when an entry of the ledger was charged."""
+
+    entry: int
+
+    def _allowed(self, found: Sequence[Release]) -> Sequence[Release]:
+        return [release for release in Reuse._allowed(self, found) if release.entry < self.entry]
+
+    def vectors(self, base: str) -> Vectors:
+        """Returns what was stored of sums over this base."""
+        return Vectors(stored(self.over(base)))
 
 
 def _bounds(release: Release) -> tuple[int | None, int | None]:

@@ -24,6 +24,7 @@ from dpquery.session.options import Options, Request
 from dpquery.session.planned import Plan
 from dpquery.session.session import Session
 from dpquery.session.steps import answered_in_steps, in_steps
+from dpquery.sql.parse.parameters import Given
 
 Opens = Callable[[Catalog, Any], Backend]
 _MOMENT = re.compile(r"timestamp '[^']*'")
@@ -72,10 +73,10 @@ class Database:
         """Returns what would be measured, in the last of its steps; raises QueryError for what is refused."""
         return self.steps(text, options)[-1]
 
-    def steps(self, text: str, options: Options) -> tuple[Prepared, ...]:
+    def steps(self, text: str, options: Options, params: Given = None) -> tuple[Prepared, ...]:
         """Returns what would be measured in each step of a query: in those after the first, with what the steps before
         them release of this database as constants. Raises QueryError for what is refused."""
-        request = options.request(text, None, self.hall.catalog.defaults)
+        request = options.request(text, params, self.hall.catalog.defaults)
         steps = in_steps(request, self._planned(request).steps)
         if len(steps) == 1:
             return (self._prepared(request),)
@@ -103,24 +104,24 @@ class Database:
         (made,) = pipeline.plan((request,), catalog=hall.catalog, ledger=hall.ledger, public=self.backend)
         return made
 
-    def explain(self, text: str, options: Options) -> Plan:
+    def explain(self, text: str, options: Options, params: Given = None) -> Plan:
         """Returns the plan as an analyst sees it."""
-        return self.session.explain(text, options=options)
+        return self.session.explain(text, params=params, options=options)
 
-    def preview(self, text: str, options: Options) -> tuple[object, ...]:
+    def preview(self, text: str, options: Options, params: Given = None) -> tuple[object, ...]:
         """Returns all that an analyst sees before any charge: the plan, its price and its columns, or the error."""
         try:
-            plan = self.explain(text, options)
+            plan = self.explain(text, options, params)
         except DPQueryError as error:
             return type(error), str(error)
         shown = str(plan)
-        if self._planned(options.request(text, None, self.hall.catalog.defaults)).reads_clock:
+        if self._planned(options.request(text, params, self.hall.catalog.defaults)).reads_clock:
             shown = _MOMENT.sub("timestamp 'now'", shown)  # two plans are made at two moments
         return shown, plan.charge, plan.guarantee, plan.columns, plan.measurements
 
-    def answer(self, text: str, options: Options) -> Result:
+    def answer(self, text: str, options: Options, params: Given = None) -> Result:
         """Returns the answer."""
-        return self.session.sql(text, options=options)
+        return self.session.sql(text, params=params, options=options)
 
     def close(self) -> None:
         """Ends the engine."""

@@ -24,7 +24,6 @@ from dpquery.kernel.checks import blocks_of
 from dpquery.plan import logical
 from dpquery.plan.calendar import number_named
 from dpquery.result.table import Result
-from dpquery.session.options import Options
 from dpquery.units.blocks import UNDATED
 from dpquery.units.declarations import Declarations
 
@@ -80,6 +79,7 @@ class GrayBox:
         questions: What is asked.
         public: Public tables, where they are given.
         folder: For ledgers.
+        left_out: What is not asked, for the report.
     """
 
     catalog: Catalog
@@ -87,6 +87,7 @@ class GrayBox:
     folder: Path
     public: Mapping[str, pa.Table] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
+    left_out: Sequence[str] = ()
 
     def run(self, pairs: int, *, first: int = 0, worlds: int = 2, guests: int = 0) -> Section:
         """Returns the section, after so many pairs of databases under a query, or a few more, and so many worlds.
@@ -127,7 +128,7 @@ class GrayBox:
             method=METHOD.format(unit=unit),
             done=done,
             lines=lines,
-            not_done=tuple(f"{one.name}: {one.refused}" for one in seen if one.refused),
+            not_done=(*(f"{one.name}: {one.refused}" for one in seen if one.refused), *self.left_out),
         )
 
     def _plans(self, hall: Hall, maker: Maker) -> dict[int, Prepared]:
@@ -136,7 +137,7 @@ class GrayBox:
         with contextlib.closing(hall.open(maker.sources())) as database:
             for question in self.questions:
                 try:
-                    steps = database.steps(question.text, question.options)
+                    steps = database.steps(question.text, question.options, question.params)
                 except QueryError as error:
                     seen.append(Seen(question, refused=str(error).split("\n", 1)[0]))
                     continue
@@ -204,22 +205,26 @@ def _is_charged(prepared: Prepared, declared: Declarations, block: str) -> bool:
 
 def _compare_shapes(one: Seen, left: Database, right: Database, prepared: Prepared) -> None:
     """Compares what an analyst sees of two neighbours beside the noisy numbers: previews, then answers."""
-    text, options = one.question.text, one.question.options
-    if left.preview(text, options) != right.preview(text, options):
+    question = one.question
+    if _preview(left, question) != _preview(right, question):
         one.tell("the plan, its price or its error tells neighbours apart")
     if one.step or any(aggregate.is_selected for aggregate in prepared.aggregates):
         return
-    shapes = [_shape(database, text, options, prepared) for database in (left, right)]
+    shapes = [_shape(database, question, prepared) for database in (left, right)]
     if shapes[0] != shapes[1]:
         one.tell("types, rows, charges or errors of the answer tell neighbours apart")
 
 
-def _shape(database: Database, text: str, options: Options, prepared: Prepared) -> tuple[object, ...]:
+def _preview(database: Database, question: Question) -> tuple[object, ...]:
+    return database.preview(question.text, question.options, question.params)
+
+
+def _shape(database: Database, question: Question, prepared: Prepared) -> tuple[object, ...]:
     """Returns what neighbours must have in common of an answer: what public keys fix of it, as far as no released
     number decides which rows are shown, or in which order."""
     keys = len({id for aggregate in prepared.aggregates for key in aggregate.keys for id in key.columns})
     try:
-        answer = database.answer(text, options)
+        answer = database.answer(question.text, question.options, question.params)
     except DPQueryError as error:
         return type(error), str(error)
     nodes = list(_nodes(prepared.result))

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from dpquery.ledger.entries import Entry
 from dpquery.ledger.ledger import LONGEST_QUERY
+from dpquery.mechanisms.accountant import CALLER
 from dpquery.sql.parse.parameters import Given
 
 _TOKENS = re.compile(r"\"[^\"]*\"|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|;", re.DOTALL)
@@ -25,6 +27,10 @@ _MADE: dict[str, Callable[..., Any]] = {
 }
 
 
+VALUES = "mechanisms on values, whose sensitivity the caller vouches for"
+SYNOPSES = "synopses"
+
+
 class NotRead(Exception):
     """Why a charge holds too little to be computed anew."""
 
@@ -36,6 +42,15 @@ class Logged:
     text: str
     params: Given = None
     step: int | None = None
+
+
+def queries_of(entry: Entry) -> tuple[Logged, ...]:
+    """Returns the queries of a charge; raises NotRead as `logged` does, and for what is no query."""
+    if entry.analyst == CALLER:
+        raise NotRead(VALUES)
+    if entry.query.startswith("synopsis "):
+        raise NotRead(SYNOPSES)
+    return logged(entry.query)
 
 
 def logged(text: str) -> tuple[Logged, ...]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from dpquery.auditing.inputs import Prepared
-from dpquery.auditing.logged import apart
+from dpquery.auditing.logged import NotRead, apart, queries_of
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import Table
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.entries import Entry
+from dpquery.ledger.schema import Kind as Entries
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import BOOLEAN, Kind
-from dpquery.session.options import MOST_QUERIES, Asked, Options
+from dpquery.session.options import Asked, Options
+from dpquery.sql.parse.parameters import Given
 
 MOST = 60
 """Queries that are made from a catalog."""
@@ -30,6 +33,7 @@ class Question:
 
     text: str
     options: Options
+    params: Given = None
 
 
 def usual(catalog: Catalog) -> Options:
@@ -55,15 +59,21 @@ def _said(part: str) -> Asked:
     return cast(Asked, found)
 
 
-def of_log(entries: Iterable[Entry], catalog: Catalog) -> list[Question]:
-    """Returns the queries that were charged, each once, at what they were charged; parameters are left as they were."""
-    found: dict[str, Question] = {}
+def of_log(entries: Iterable[Entry], catalog: Catalog) -> tuple[list[Question], list[str]]:
+    """Returns the queries that were charged, each once with the same parameters, at what they were charged; and how
+    many charges of each kind hold none that can be asked again."""
+    found, left_out = dict[str, Question](), Counter[str]()
     for entry in entries:
-        if entry.kind.value == "charge" and "\n-- params:" not in entry.query:
-            texts = entry.query.split(";\n") if entry.query.count(";\n") < MOST_QUERIES else [entry.query]
-            for text in texts:
-                found[text] = Question(text=text, options=charged(entry, catalog))
-    return list(found.values())
+        if entry.kind is Entries.CHARGE:
+            try:
+                queries = queries_of(entry)
+            except NotRead as error:
+                left_out[str(error)] += 1
+                continue
+            for one in queries:
+                question = Question(text=one.text, options=charged(entry, catalog), params=one.params)
+                found[f"{one.text} {one.params!r}"] = question
+    return list(found.values()), [f"{kind}: {count:,} in the log" for kind, count in left_out.items()]
 
 
 def charged(entry: Entry, catalog: Catalog) -> Options:

@@ -92,7 +92,8 @@ def audit(
             if isinstance(ledger, Ledger | None)
             else stack.enter_context(contextlib.closing(Ledger.open(ledger)))
         )
-        box = GrayBox(declared, _questions(declared, known, queries, from_log), folder, public)
+        questions, left_out = _questions(declared, known, queries, from_log)
+        box = GrayBox(declared, questions, folder, public, left_out=left_out)
         guests = GUESTS if pairs >= MANY * PAIRS else 0
         done(box.run(pairs, first=first, worlds=WORLDS if pairs >= PAIRS else 1, guests=guests))
         if answers:
@@ -126,13 +127,13 @@ def _neighbours(catalog: Catalog) -> str:
 
 def _questions(
     catalog: Catalog, ledger: Ledger | None, queries: str | Sequence[str] | None, from_log: bool
-) -> list[Question]:
+) -> tuple[list[Question], list[str]]:
     if from_log:
         assert ledger is not None
         return of_log(ledger.entries(), catalog)
     if queries is None:
-        return of_catalog(catalog)
-    return of_text(queries if isinstance(queries, str) else ";\n".join(queries), catalog)
+        return of_catalog(catalog), []
+    return of_text(queries if isinstance(queries, str) else ";\n".join(queries), catalog), []
 
 
 def _public(catalog: Catalog, sources: Mapping[str, object]) -> dict[str, pa.Table]:

@@ -45,14 +45,20 @@ def answered_in_steps(requests: Sequence[Request], answer: Callable[[Request], R
     Raises:
         UnsupportedQueryError: A step released more rows than fit.
     """
+    last, earlier = with_given(requests, answer)
+    found = answer(last).after(earlier)
+    return Batch([found], charge=found.charge, guarantee=found.guarantee, measurements=found.measurements)
+
+
+def with_given(requests: Sequence[Request], answer: Callable[[Request], Result]) -> tuple[Request, list[Result]]:
+    """Returns the last request with what the others release, and their answers; raises as `answered_in_steps`."""
     given: tuple[tuple[tuple[Value, ...], ...], ...] = ()
     earlier: list[Result] = []
     for request in requests[:-1]:
         found = answer(replace(request, given=given))
         earlier.append(found)
         given = (*given, _rows(found))
-    last = answer(replace(requests[-1], given=given)).after(earlier)
-    return Batch([last], charge=last.charge, guarantee=last.guarantee, measurements=last.measurements)
+    return replace(requests[-1], given=given), earlier
 
 
 def _rows(answer: Result) -> tuple[tuple[Value, ...], ...]:

@@ -183,12 +183,31 @@ def test_charges_are_computed_anew_from_stored_noise(tmp_path: Path) -> None:
         lines = {line.name[:1]: line for line in section.lines}
         assert not section.violations and not section.not_done
         assert lines["2"].figures == {"charged": 1.0, "computed": 1.0}
-    assert [one.text[:12] for one in of_log(ledger.entries(), made)] == ["SELECT kind,", "SELECT COUNT"]
+    assert [one.text[:12] for one in of_log(ledger.entries(), made)[0]] == ["SELECT kind,", "SELECT COUNT"]
     ledger.close()
     path = tmp_path / "ledger"
     path.write_bytes(path.read_bytes().replace(b"WHERE score > 3", b"WHERE score > 4"))
     with pytest.raises(dp.LedgerError):
         dp.Ledger.open(path)
+
+
+def test_an_audit_from_the_log_asks_with_parameters_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
+    made, text = catalog(budget={"epsilon": 40}), "SELECT COUNT(*) AS n FROM visits WHERE score > $1"
+    in_steps = "SELECT COUNT(*) AS n FROM visits WHERE score > (SELECT AVG(score) FROM visits)"
+    ledger = dp.create_ledger(made, tmp_path / "ledger")
+    with dp.connect(made, {"visits": visits()}, ledger=ledger, analyst="ann") as session:
+        for value in (3, 4, 4):
+            session.sql(text, params=[value], epsilon=1, fresh=True)
+        session.sql(in_steps, epsilon=1)
+        session.batch([text.replace("$1", "5"), text.replace("$1", "6")], epsilon=1)
+        session.synopsis("visits", ["kind"], epsilon=1)
+    section = dp.audit(made, ledger=ledger, from_log=True, pairs=1, answers=0).sections[0]
+    ledger.close()
+    steps = [f"{in_steps} (step {step} of 2)" for step in (1, 2)]
+    alone = [text.replace("$1", value) for value in ("5", "6")]
+    assert [line.name for line in section.lines] == [text, text, *steps, *alone]
+    assert not section.violations and section.not_done == ("synopses: 1 in the log",)
+    assert all(line.figures["moved"] for line in section.lines if line.name == text)
 
 
 def test_what_was_copied_from_the_data_is_named() -> None:
