@@ -44,17 +44,9 @@ Known = dict[int, tuple[Expression, list[Value]]]
 """The values of parts over the same rows, by identity; each part is kept, so that no other can have its own."""
 
 
-def evaluate_rows(
-    expression: Expression, columns: Mapping[str, Sequence[Value]], rows: int, known: Known | None = None
-) -> list[Value]:
-    """Returns the values of an expression on so many rows, each as `evaluate` does; columns are given by id.
-
-    Args:
-        known: Gets the values of all parts: one that is read twice is evaluated once.
-    """
-    parts: Known = {} if known is None else known
-    if id(expression) in parts:
-        return parts[id(expression)][1]
+def evaluate_rows(expression: Expression, columns: Mapping[str, Sequence[Value]], rows: int) -> list[Value]:
+    """Returns the values of an expression on so many rows, each as `evaluate` does; columns are given by id."""
+    parts: Known = {}
     for part in inner_first(expression):
         if id(part) not in parts:
             parts[id(part)] = part, _values_of(part, columns, rows, parts)

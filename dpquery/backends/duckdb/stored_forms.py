@@ -28,9 +28,10 @@ from dpquery.plan.logical import (
     sources,
     with_sources,
 )
-from dpquery.plan.types import INT64, TEXT
+from dpquery.plan.types import INT64, TEXT, Value
 
 Item = TypeVar("Item")
+Domain = tuple[tuple[Value, ...], ...]
 FormsOf = Mapping[str, Forms]
 """The forms of each prepared table."""
 Find = Callable[[str, str], str | None]
@@ -89,24 +90,31 @@ def _steps_on(lattice: Lattice, forms: FormsOf) -> Find:
 def _coded(relation: Relation, key: Key, position: int, forms: FormsOf) -> tuple[Relation, Key] | None:
     """Returns the source with the codes of a key's column, and the key over these; None where some public value has
     no code."""
-    values, known = {row[position] for row in key.domain or ()} - {None}, dict[str, tuple[str, ...]]()
+    domains = dict[str, Domain]()
 
     def find(table: str, column: str) -> str | None:
         keys = forms[table].keys.get(column) if table in forms else None
-        if keys is None or not values <= set(keys):
+        made = None if keys is None else _in_codes(key.domain or (), position, keys)
+        if made is None:
             return None
-        known["keys"] = keys
+        domains["made"] = made
         return code_of(column)
 
     carried = _carried(relation, key.columns[position], "code", find)
     if carried is None or carried[1] in key.columns:
         return None
     source, id = carried
-    codes = {value: code for code, value in enumerate(known["keys"])}
-    codes_of = [None if row[position] is None else codes[str(row[position])] for row in key.domain or ()]
-    domain = tuple(_with(row, position, code) for row, code in zip(key.domain or (), codes_of, strict=True))
     columns, types = _with(key.columns, position, id), _with(key.types, position, INT64)
-    return source, replace(key, columns=columns, types=types, domain=domain)
+    return source, replace(key, columns=columns, types=types, domain=domains["made"])
+
+
+@cached
+def _in_codes(domain: Domain, position: int, keys: tuple[str, ...]) -> Domain | None:
+    """Returns a domain with codes of the values in one place, NULL for NULL; None where one is not among the keys."""
+    codes: dict[Value, Value] = {None: None, **{key: code for code, key in enumerate(keys)}}
+    if not all(row[position] in codes for row in domain):
+        return None
+    return tuple(_with(row, position, codes[row[position]]) for row in domain)
 
 
 def _with(items: tuple[Item, ...], place: int, item: Item) -> tuple[Item, ...]:

@@ -25,7 +25,7 @@ from dpquery.plan.logical import (
     SortKey,
 )
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT
-from dpquery.result.projected import MOST_STEPS, projected
+from dpquery.result.projected import MOST_SORTED, projected
 from tests.backends.plans import literal
 
 KEY, COUNT, SUM = Column(id="c1", type=TEXT), Column(id="m1", type=INT64), Column(id="m2", type=FLOAT64)
@@ -33,7 +33,7 @@ RELEASED = Released(index=0, columns=tuple(OutputColumn(id=c.id, name="", type=c
 TABLE = pa.table(
     {
         "c1": pa.array(["a", None, "b", "c", "ß"]),
-        "m1": pa.array([0, -3, 2**63 - 1, 7, 3], pa.int64()),
+        "m1": pa.array([0, -3, 2**53 - 2, 7, 3], pa.int64()),
         "m2": pa.array([0.1, 1e308, -1e308, 5.5, 0.0], pa.float64()),
     }
 )
@@ -75,15 +75,18 @@ def test_projections_are_those_of_the_engine(engine: DuckDBBackend, expression: 
     assert made.equals(engine.evaluate(relation, [TABLE]))
 
 
-def test_what_is_no_short_arithmetic_is_left_to_the_engine() -> None:
+def test_what_is_no_arithmetic_is_left_to_the_engine() -> None:
     condition = call("gt", (call("upper", (KEY,)), literal("A")))
-    longer = pa.table({"c1": ["a"] * MOST_STEPS, "m1": [1] * MOST_STEPS, "m2": [1.0] * MOST_STEPS})
+    longer = pa.table({"c1": ["a"] * MOST_SORTED, "m1": [1] * MOST_SORTED, "m2": [1.0] * MOST_SORTED})
     added = project(RELEASED, x=call("add", (COUNT, literal(1))))
     assert projected(Filter(source=RELEASED, condition=condition), [TABLE]) is None
     assert projected(project(Filter(source=RELEASED, condition=condition), x=COUNT), [TABLE]) is None
     assert projected(project(RELEASED, x=call("exp", (SUM,))), [TABLE]) is None
     assert projected(project(RELEASED, x=call("upper", (KEY,))), [TABLE]) is None
-    assert projected(added, [longer]) is None
+    assert projected(added, [longer]) is not None
+    large = pa.table({"c1": ["a"], "m1": [2**53 - 1], "m2": [1.0]})
+    assert projected(added, [large]) is None
+    assert projected(project(RELEASED, x=COUNT), [large]) is not None
     assert projected(project(RELEASED, x=COUNT), [longer]) is not None
     assert projected(Sort(source=RELEASED, keys=(SortKey(column="m1"), SortKey(column="c1"))), [longer]) is None
     aggregate = Aggregate(source=RELEASED, group_by=("c1",), aggregates=())

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from dpquery.backends.duckdb.sql.values_sql import name, normal
 from dpquery.kernel.plan import Key
-from dpquery.plan.types import INT64
+from dpquery.plan.cached import cached
+from dpquery.plan.types import INT64, Value
 
+Rows = tuple[tuple[Value, ...], ...]
 Domains = Sequence[str | None]
 """For each public key the name of a table with columns `value0`, `value1`, ... and `code`."""
 
@@ -69,11 +71,16 @@ def _strides(keys: Sequence[Key]) -> list[tuple[str, int, int]]:
 
 def _run(key: Key) -> range:
     """Returns the integers of a domain that has one after the other, in order; no others."""
-    values = [row[0] for row in key.domain or () if len(row) == 1]
-    if key.types != (INT64,) or not values or not isinstance(values[0], int):
+    return _one_after_the_other(key.domain or ()) if key.types == (INT64,) else range(0)
+
+
+@cached
+def _one_after_the_other(domain: Rows) -> range:
+    first = domain[0][0] if domain else None
+    if not isinstance(first, int):
         return range(0)
-    run = range(values[0], values[0] + len(values))
-    return run if values == list(run) else range(0)
+    run = range(first, first + len(domain))
+    return run if all(row == (n,) for row, n in zip(domain, run, strict=True)) else range(0)
 
 
 def _own(key: Key) -> str:
