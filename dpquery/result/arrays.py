@@ -31,12 +31,12 @@ def _compared(holds: Callable[[Values, Values], Any], a: Values, b: Values) -> V
 
 
 def _all(*truths: Values) -> Values:
-    """AND of three truth values: false where one is, whatever is NULL."""
+    """AND of three truth values: false where one is, also beside NULL."""
     return np.where(reduce(np.fmin, truths) == 0, 0.0, reduce(np.minimum, truths))
 
 
 def _any(*truths: Values) -> Values:
-    """OR of three truth values: true where one is, whatever is NULL."""
+    """OR of three truth values: true where one is, also beside NULL."""
     return np.where(reduce(np.fmax, truths) == 1, 1.0, reduce(np.maximum, truths))
 
 
