@@ -12,7 +12,8 @@ from enum import Enum
 from types import NoneType
 
 Value = None | bool | int | float | Decimal | str | datetime.date | datetime.datetime
-"""One SQL value: NULL, BOOLEAN, INT64, FLOAT64, DECIMAL, TEXT, DATE or TIMESTAMP (naive: what a wall clock shows)."""
+"""One SQL value: NULL, BOOLEAN, INT64, FLOAT64, DECIMAL, TEXT, DATE, TIMESTAMP (naive: what a wall clock shows), or
+INTERVAL: its microseconds."""
 
 
 class Kind(Enum):
@@ -31,7 +32,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: a kind and, for decimals only, how many digits in all and after the point."""
+    """A type: a kind and, for decimals, how many digits in all and after the point; `precision` also sets INTERVAL
+    apart from the numbers."""
 
     kind: Kind
     precision: int = 0
@@ -42,12 +44,13 @@ class Type:
             raise ValueError(f"decimal({self.precision}, {self.scale}) is not a type")
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+        name = "interval" if self == INTERVAL else self.kind.value
+        return f"{name}({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else name
 
     @property
     def is_numeric(self) -> bool:
-        """Whether values can be added: INT64, FLOAT64 or DECIMAL."""
-        return self.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
+        """Whether values are numbers: INT64, FLOAT64 or DECIMAL."""
+        return self.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL) and self != INTERVAL
 
     @property
     def is_whole(self) -> bool:
@@ -61,6 +64,8 @@ FLOAT64 = Type(Kind.FLOAT64)
 TEXT = Type(Kind.TEXT)
 DATE = Type(Kind.DATE)
 TIMESTAMP = Type(Kind.TIMESTAMP)
+INTERVAL = Type(Kind.INT64, precision=6)
+"""Microseconds between two timestamps. No column is declared so, and no answer holds one."""
 
 
 _PYTHON: dict[Kind, type] = {

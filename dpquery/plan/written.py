@@ -14,7 +14,7 @@ from typing import assert_never
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import SignatureError, call, common_type
-from dpquery.plan.types import DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, decimal
+from dpquery.plan.types import DATE, FLOAT64, INT64, INTERVAL, TEXT, TIMESTAMP, Type, decimal
 
 _OR, _AND, _NOT, _COMPARED, _OTHER, _SUM, _PRODUCT, _PRIMARY = range(8)
 """How tightly operators bind."""
@@ -75,6 +75,10 @@ def _write(expression: Expression) -> _Text:
             return _literal(folded), _PRIMARY
         case Cast(argument=Call() as moved, type=type) if type == TIMESTAMP and _is_moved_date(moved):
             return _moved(moved)
+        case Cast(argument=Call(function="microseconds_between") as apart) if expression.type == INTERVAL:
+            return _infix("subtract", [_write(end) for end in reversed(apart.arguments)])
+        case Cast() if expression.type == INTERVAL:
+            return f"{_within(_write(expression.argument), _PRODUCT)} * INTERVAL '1 microsecond'", _PRODUCT
         case Cast():
             return f"CAST({written(expression.argument)} AS {_type_name(expression.type)})", _PRIMARY
         case Case():
@@ -101,6 +105,8 @@ def _literal(literal: Literal) -> str:
             return "'" + value.replace("'", "''") + "'"
         case float():
             return repr(value) if "e" in repr(value) else f"{value!r}e0"
+        case int() if of == INTERVAL:
+            return f"INTERVAL '{value} microseconds'"
         case int() | Decimal():
             text = format(value, "f") if isinstance(value, Decimal) else str(value)
             return text if _read(value) == literal else f"CAST({text} AS {of})"

@@ -26,7 +26,7 @@ SELECT p.product_id, p.name, COALESCE(SUM(oi.quantity), 0) AS sold FROM products
 
 -- Number of orders per product with COUNT(*).
 -- refused: UnsupportedQueryError: this COUNT would also count rows without a matching private row, which the join keeps
--- wrong: not built
+-- right: COUNT(*) counts a product that nobody bought as an order; COUNT(oi.product_id) and counts by product are answered
 SELECT p.category, COUNT(*) AS n FROM products p LEFT JOIN order_items oi ON oi.product_id = p.product_id GROUP BY p.category;
 
 -- Top product of each category.

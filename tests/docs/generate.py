@@ -266,6 +266,11 @@ one. Where all columns that declare a zone declare the same, constants with a zo
 with it changes nothing; with another zone, or where columns differ, both are refused.
 `a NOT LIKE 'x'`, `a NOT IN (1)` and the like negate. Other
 dialects' names of these operations work in their dialect, such as `DATE_DIFF` and `LEN` in `dialect="duckdb"`.
+
+The difference of two timestamps is an interval, that of two dates a number of days. Intervals are compared with each
+other and with `INTERVAL '30 days'`, move timestamps, may be NULL, and have MIN, MAX, SUM, AVG and quantiles.
+`EXTRACT(EPOCH FROM b - a)` is the seconds of one, `EXTRACT(DAY FROM b - a)` its full days, `CAST(b - a AS bigint)` its
+microseconds. A column of a subquery may be one; a column of the answer may not.
 """
 
 

@@ -29,7 +29,7 @@ from dpquery.plan.functions.bounds import (
 )
 from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import Kind, Type, Value
+from dpquery.plan.types import INT64, INTERVAL, Kind, Type, Value
 
 EXACT = Context(prec=200)
 """Decimal arithmetic that never rounds what decimals of 38 digits can give."""
@@ -59,9 +59,12 @@ _TARGETS: dict[Kind, tuple[Kind, ...]] = {
 
 
 def castable(source: Type, target: Type) -> bool:
-    """Whether the cast exists. Floats have no portable text; decimals that are all fraction have none either."""
-    if source == target:
-        return True
+    """Whether the cast exists. Floats have no portable text; decimals that are all fraction have none either.
+
+    An interval is cast from and to its microseconds only.
+    """
+    if source == target or INTERVAL in (source, target):
+        return source == target or INT64 in (source, target)
     unprintable = source.kind is Kind.DECIMAL and source.scale == 38 and target.kind is Kind.TEXT
     return target.kind in _TARGETS[source.kind] and not unprintable
 

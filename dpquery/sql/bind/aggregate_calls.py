@@ -14,25 +14,32 @@ from dpquery.catalog.owning import unit_of_parts
 from dpquery.plan import functions
 from dpquery.plan.aggregates import aggregate_named
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form
-from dpquery.plan.aggregates.choices import QUANTILE_CONT, QUANTILE_DISC
+from dpquery.plan.aggregates.choices import MAX, MIN, QUANTILE_CONT, QUANTILE_DISC
 from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
 from dpquery.plan.aggregates.exact import FIRST, LAST
+from dpquery.plan.aggregates.moments import AVG
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions.table import SignatureError
-from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, INTERVAL, TEXT, TIMESTAMP, Type
+from dpquery.sql.bind.differences import microseconds
 from dpquery.sql.bind.expressions import Binder
 from dpquery.sql.bind.scope import Context
 from dpquery.sql.names.aggregate_names import function_of
 
 MAX_DISTINCT = 8
 """Columns of one COUNT(DISTINCT a, b, ...)."""
+_OF_INTERVALS = (SUM, AVG, MIN, MAX, QUANTILE_CONT, QUANTILE_DISC)
 FINEST = 10**4
 """The largest denominator of a quantile's fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateCall:
-    """An aggregate as a query calls it: its name there, and its arguments; `filter` is the condition of COUNT_IF."""
+    """An aggregate as a query calls it: its name there, and its arguments; `filter` is the condition of COUNT_IF.
+
+    One that is an interval is asked of microseconds.
+    """
 
     function: AggregateFunction
     name: str
@@ -41,6 +48,7 @@ class AggregateCall:
     second: Expression | None = None
     fraction: Fraction | None = None
     filter: Expression | None = None
+    is_interval: bool = False
 
 
 def aggregate_call(call: exp.Expression, binder: Binder, context: Context) -> AggregateCall | None:
@@ -92,6 +100,8 @@ class _Call:
         """Returns the call with its arguments, booleans as numbers where the aggregate takes them so."""
         made = function or self._function
         values = [_as_number(value) for value in given] if made.takes_booleans else list(given)
+        is_interval = made in _OF_INTERVALS and values[0].type == INTERVAL
+        values = [microseconds(value) for value in values] if is_interval else values
         name = self._name if function is None else made.name
         try:
             type = made.result(name, *(value.type for value in values))
@@ -105,6 +115,7 @@ class _Call:
             argument=values[0],
             second=values[1] if len(values) > 1 else None,
             fraction=fraction,
+            is_interval=is_interval,
         )
 
     def _only_argument(self) -> exp.Expression:

@@ -14,7 +14,7 @@ from dpquery.plan.aggregates.choices import MAX, MIN
 from dpquery.plan.aggregates.exact import ANY_VALUE
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn, Filter, Join, Project, Relation, Scan
-from dpquery.plan.types import INT64
+from dpquery.plan.types import INT64, INTERVAL
 from dpquery.sql.bind.aggregate_calls import aggregate_call
 from dpquery.sql.bind.expressions import Binder, Subqueries
 from dpquery.sql.bind.scope import Context, Scope
@@ -41,7 +41,7 @@ class Collector:
 
     def collect(
         self, node: exp.Expression, keys: Mapping[Expression, Column] = MappingProxyType({})
-    ) -> Column | Literal | None:
+    ) -> Expression | None:
         """Returns the column that will hold the aggregate, its value if that is certain, or None if it is none.
 
         Args:
@@ -80,7 +80,8 @@ class Collector:
             fraction=asked.fraction,
             span=span_of(node, self.context.text),
         )
-        return self._shared(column, node)
+        made = self._shared(column, node)
+        return functions.cast(functions.cast(made, INT64), INTERVAL) if asked.is_interval else made
 
     def same_in_group(self, column: Column, node: exp.Expression) -> Column:
         """Returns the column that will hold the value of a column that is the same in all rows of a group."""

@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sqlglot import exp
+
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError, Span
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Computed, LogicalPlan, OutputColumn, Project, Relation, Values, is_private, output
-from dpquery.plan.types import Value
+from dpquery.plan.types import INTERVAL, Value
 from dpquery.sql.bind.late_joins import CannotWaitError
 from dpquery.sql.bind.query import bind_query
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.select import MAX_COLUMNS
 from dpquery.sql.bind.shape import bind_columns, says_empty
 from dpquery.sql.bind.steps import of_read_tables, step_plan
-from dpquery.sql.parse.parse import Tree
+from dpquery.sql.parse.parse import Tree, span_of
 
 
 def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> LogicalPlan:
@@ -107,6 +109,7 @@ def _bind(tree: Tree, context: Context) -> LogicalPlan:
         raise context.rows_of_units(tree)
     if len(scope.columns) > MAX_COLUMNS:
         raise context.unsupported(f"a result has at most {MAX_COLUMNS} columns", tree)
+    _refuse_intervals(scope, tree, context)
     return LogicalPlan(
         boundaries=tuple(context.boundaries),
         result=_with_names(scope),
@@ -118,8 +121,23 @@ def _bind(tree: Tree, context: Context) -> LogicalPlan:
 def _without_rows(tree: Tree, context: Context) -> LogicalPlan:
     """Returns the plan of a query whose text says that it has no row: its columns, and nothing to measure."""
     scope = bind_columns(tree, Context(text=context.text, catalog=context.catalog, dialect=context.dialect))
+    _refuse_intervals(scope, tree, context)
     columns = tuple(OutputColumn(id=context.fresh(), name=c.name, type=c.type) for c in output(_with_names(scope)))
     return LogicalPlan(boundaries=(), result=Values(columns=columns, rows=()))
+
+
+def _refuse_intervals(scope: Scope, tree: Tree, context: Context) -> None:
+    """Raises if a column of the answer is an interval."""
+    place = next((place for place, column in enumerate(scope.columns) if column.type == INTERVAL), None)
+    if place is None:
+        return
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    item = items[place] if len(items) == len(scope.columns) else tree
+    item = item.this if isinstance(item, exp.Alias) else item
+    span = span_of(item, context.text)
+    what = scope.columns[place].name if item is tree or span is None else context.text[span.start : span.end]
+    advice = f"Write EXTRACT(EPOCH FROM {what}) / 86400 for its days, or / 3600 for its hours."
+    raise context.unsupported("an answer holds no intervals", item, advice)
 
 
 def _with_names(scope: Scope) -> Relation:

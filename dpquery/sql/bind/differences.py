@@ -1,5 +1,6 @@
-"""How far two moments are apart: parts of `a - b` and `AGE(a, b)`. Intervals are no type here, so they stand in
-EXTRACT alone, or are compared with an interval (`without_interval`)."""
+"""How far two moments are apart: intervals, their parts, and those of `AGE(a, b)`.
+
+Intervals are compared, moved by and taken apart; where an aggregate needs numbers, it takes their microseconds."""
 
 from __future__ import annotations
 
@@ -8,39 +9,85 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from dpquery.plan import functions
-from dpquery.plan.expr import Cast, Expression, Literal
-from dpquery.plan.types import DATE, INT64, TIMESTAMP
+from dpquery.plan.expr import Call, Cast, Expression, Literal
+from dpquery.plan.types import DATE, INT64, INTERVAL, TIMESTAMP
 from dpquery.sql.names.date_intervals import INTERVAL_DIALECTS, has_interval, part_name
 
-ADVICE = "Write EXTRACT(EPOCH FROM a - b) / 86400 for days, EXTRACT(DAY FROM a - b), or compare it with an INTERVAL."
+ADVICE = "Write EXTRACT(EPOCH FROM x) / 86400 for its days, or compare it with an INTERVAL."
 
 _PARTS = {"epoch": (1_000_000, 0), "day": (86_400_000_000, 0), "hour": (3_600_000_000, 24), "minute": (60_000_000, 60)}
-"""Of a difference: microseconds in one, and how many of them make the next larger part."""
+"""Of an interval: microseconds in one, and how many of them make the next larger part."""
 _AGES = {"year": (12, 0), "month": (1, 12)}
 """Of an age, by months."""
+_MOMENTS = (DATE, TIMESTAMP)
 
 
-def extracted(
+def of_ages(
     node: exp.Extract, dialect: str, bind: Callable[[Sequence[exp.Expression]], list[Expression]]
 ) -> Expression | None:
-    """Returns a part of a difference of two moments, or None where the node is something else."""
+    """Returns a part of `AGE(a, b)`, or None where the node is something else."""
     given, part = node.expression.unnest(), part_name(node.this)
-    if dialect not in INTERVAL_DIALECTS or part is None:
+    is_age = isinstance(given, exp.Anonymous) and given.name.lower() == "age" and 1 <= len(given.expressions) <= 2
+    if not is_age or part is None or dialect not in INTERVAL_DIALECTS:
         return None
-    if isinstance(given, exp.Sub) and not has_interval(given):
-        later, earlier = bind([given.this, given.expression])
-        if not _are_moments(later, earlier):
-            return functions.call(f"extract_{part}", (functions.call("subtract", (later, earlier)),))
-        if part not in _PARTS:
-            raise TypeError(f"the difference of two timestamps is in days and time and has no {part}; AGE(a, b) has")
-        return _part(functions.call("microseconds_between", (earlier, later)), *_PARTS[part])
-    if isinstance(given, exp.Anonymous) and given.name.lower() == "age" and 1 <= len(given.expressions) <= 2:
-        moments = given.expressions if len(given.expressions) == 2 else [exp.CurrentDate(), *given.expressions]
-        later, earlier = bind(moments)
-        if part not in _AGES:
-            raise TypeError(f"of AGE the years and months are known, not {part}")
-        return _part(functions.call("full_months_between", (earlier, later)), *_AGES[part])
-    return None
+    moments = given.expressions if len(given.expressions) == 2 else [exp.CurrentDate(), *given.expressions]
+    later, earlier = bind(moments)
+    if part not in _AGES:
+        raise TypeError(f"of AGE the years and months are known, not {part}")
+    return _part(functions.call("full_months_between", (earlier, later)), *_AGES[part])
+
+
+def of_intervals(operation: str, given: Sequence[Expression], dialect: str) -> Expression | None:
+    """Returns an operation that gives an interval or takes one, or None for any other.
+
+    Two dates are a number of days apart; beside an interval and in EXTRACT they are read as midnights.
+    """
+    types = [one.type for one in given]
+    if operation.startswith("extract_"):
+        whole = _apart(given[0])
+        return None if whole.type != INTERVAL else _extracted(whole, operation.removeprefix("extract_"))
+    if operation == "subtract" and TIMESTAMP in types and all(type in _MOMENTS for type in types):
+        return _between(*given) if dialect in INTERVAL_DIALECTS else None
+    if INTERVAL not in types:
+        return None
+    if operation in _COMPARISONS and any(type != INTERVAL for type in types):
+        return functions.call(operation, [_apart(one) for one in given])
+    if operation not in ("add", "subtract"):
+        return None
+    moment, by = given if operation == "subtract" else sorted(given, key=lambda one: one.type == INTERVAL)
+    if moment.type not in _MOMENTS or by.type != INTERVAL:
+        return None
+    number = microseconds(by)
+    number = functions.call("negate", (number,)) if operation == "subtract" else number
+    return functions.call("add_microseconds", (functions.cast(moment, TIMESTAMP), number))
+
+
+def _between(later: Expression, earlier: Expression) -> Expression:
+    return functions.cast(functions.call("microseconds_between", (earlier, later)), INTERVAL)
+
+
+def _apart(days: Expression) -> Expression:
+    """Returns the interval between two dates, where they are subtracted, and anything else as it is."""
+    match days:
+        case Call(function="subtract", arguments=(later, earlier)) if later.type == DATE:
+            return _between(later, earlier)
+        case _:
+            return days
+
+
+def _extracted(whole: Expression, part: str) -> Expression:
+    if part not in _PARTS:
+        raise TypeError(f"the difference of two timestamps is in days and time and has no {part}; AGE(a, b) has")
+    return _part(microseconds(whole), *_PARTS[part])
+
+
+def microseconds(interval: Expression) -> Expression:
+    """Returns the length of an interval in microseconds."""
+    match interval:
+        case Cast(argument=length) if length.type == INT64:
+            return length
+        case _:
+            return functions.cast(interval, INT64)
 
 
 def moved(made: Expression, node: exp.Expression, dialect: str) -> Expression:
@@ -58,10 +105,6 @@ def as_dates(operation: str, arguments: Sequence[Expression]) -> list[Expression
     dates = [one.argument if isinstance(one, Cast) and one.type == TIMESTAMP else one for one in arguments]
     fits = operation in _COMPARISONS and all(one.type == DATE for one in dates)
     return dates if fits else list(arguments)
-
-
-def _are_moments(*given: Expression) -> bool:
-    return all(one.type in (DATE, TIMESTAMP) for one in given)
 
 
 def _part(total: Expression, size: int, most: int) -> Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Protocol
@@ -15,14 +15,14 @@ from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
 from dpquery.plan.logical import Relation
-from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, decimal
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, INTERVAL, TEXT, TIMESTAMP, Type, decimal
 from dpquery.plan.zones import UTC
-from dpquery.sql.bind.differences import ADVICE, as_dates, extracted, moved
+from dpquery.sql.bind.differences import ADVICE, as_dates, moved, of_ages, of_intervals
 from dpquery.sql.bind.moments import constant_moment, epoch_refused, with_format, without_zones, zone_refused
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
 from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, unknown_name
-from dpquery.sql.names.date_intervals import without_interval
+from dpquery.sql.names.date_intervals import microseconds_of
 from dpquery.sql.names.functions import division_of, is_known, operation_of
 from dpquery.sql.names.spellings import rewritten
 from dpquery.sql.parse.dialects import Objection, before_cast, objection, objection_to_types
@@ -54,7 +54,7 @@ _BITS = [[bits] for bits in range(1, 54)]
 class Aggregates(Protocol):
     """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
 
-    def collect(self, node: exp.Expression) -> Column | Literal | None:
+    def collect(self, node: exp.Expression) -> Expression | None:
         """Returns the column that will hold an aggregate, its value if that is certain, or None if it is none."""
 
 
@@ -118,7 +118,6 @@ class Binder:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
         if type(node) not in _SAME_EVERYWHERE:
-            node = without_interval(node, self._context.dialect) or node
             node = constant_moment(rewritten(node, self._context.dialect), self._context.catalog.zone)
             self._object(objection(node, self._context.dialect), node)
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
@@ -160,8 +159,8 @@ class Binder:
                 return self._call("in", [node.this, *node.expressions], node)
             case exp.Between():
                 self._context.only(node, "this", "low", "high")
-                low = self._compare(exp.GTE, node.this, node.args["low"], node)
-                return self._apply("and", [low, self._compare(exp.LTE, node.this, node.args["high"], node)], node)
+                ends = [("ge", node.args["low"]), ("le", node.args["high"])]
+                return self._apply("and", [self._call(name, [node.this, end], node) for name, end in ends], node)
             case exp.Div():
                 return self._divide(node)
             case exp.CurrentDate():
@@ -172,14 +171,14 @@ class Binder:
                 return Literal(value=self._context.now(node), type=TIMESTAMP)
             case exp.AtTimeZone():
                 raise zone_refused(node, self._context)
-            case exp.Extract() if (part := self._difference(node)) is not None:
+            case exp.Extract() if (part := self._age(node)) is not None:
                 return part
+            case exp.Interval() | exp.Mul() if (length := microseconds_of(node)) is not None:
+                return self._cast(self.bind(length), INTERVAL, node, span_of(node, self._context.text))
         node = with_format(node, self._context)
         operation = operation_of(node)
         if operation is None:
             raise self._unknown(node)
-        if operation[0] == "extract_epoch" and self._context.catalog.zone not in ("", UTC):
-            raise epoch_refused(node, self._context)
         return self._call(operation[0], operation[1], node)
 
     def _column(self, node: exp.Column) -> Column:
@@ -211,27 +210,28 @@ class Binder:
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
         arguments = without_zones([self.bind(part) for part in nodes], self._context.catalog.zone)
         self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
+        apart = self._refusing(node, lambda: of_intervals(name, arguments, self._context.dialect))
+        if apart is not None:
+            return replace(apart, span=span_of(node, self._context.text))
+        if name == "extract_epoch" and self._context.catalog.zone not in ("", UTC):
+            raise epoch_refused(node, self._context)
         return moved(self._apply(name, as_dates(name, arguments), node), node, self._context.dialect)
 
-    def _compare(
-        self, kind: type[exp.GTE | exp.LTE], left: exp.Expression, right: exp.Expression, node: exp.Expression
-    ) -> Expression:
-        """Returns one half of BETWEEN."""
-        apart = without_interval(kind(this=left.copy(), expression=right.copy()), self._context.dialect)
-        name = "ge" if kind is exp.GTE else "le"
-        return self._call(name, [apart.this, apart.expression] if apart else [left, right], node)
-
-    def _difference(self, node: exp.Extract) -> Expression | None:
-        """Returns a part of how far two moments are apart, or None where it is a part of something else."""
+    def _age(self, node: exp.Extract) -> Expression | None:
+        """Returns a part of an age, or None where it is a part of something else."""
 
         def bind(parts: Sequence[exp.Expression]) -> list[Expression]:
             return without_zones([self.bind(part) for part in parts], self._context.catalog.zone)
 
+        found = self._refusing(node, lambda: of_ages(node, self._context.dialect, bind))
+        return None if found is None else replace(found, span=span_of(node, self._context.text))
+
+    def _refusing(self, node: exp.Expression, make: Callable[[], Expression | None]) -> Expression | None:
+        """Returns what is made; types that do not fit are refused at the node."""
         try:
-            found = extracted(node, self._context.dialect, bind)
+            return make()
         except TypeError as error:
             raise self._context.unsupported(str(error), node) from None
-        return None if found is None else replace(found, span=span_of(node, self._context.text))
 
     def _object(self, found: Objection | None, node: exp.Expression) -> None:
         if found is not None:
@@ -241,10 +241,8 @@ class Binder:
         try:
             made = functions.call(name, arguments, span_of(node, self._context.text))
         except (LookupError, TypeError) as error:
-            if name == "subtract" and TIMESTAMP in (argument.type for argument in arguments):
-                reason = "the difference of two timestamps is an interval, which no column can hold"
-                raise self._context.unsupported(reason, node, ADVICE) from None
-            raise self._context.unsupported(str(error).strip("'\""), node) from None
+            advice = ADVICE if INTERVAL in (argument.type for argument in arguments) else ""
+            raise self._context.unsupported(str(error).strip("'\""), node, advice) from None
         return rebuild(made, tuple(self._fold(argument, node) for argument in made.arguments))
 
     def _fold(self, argument: Expression, node: exp.Expression) -> Expression:
@@ -317,7 +315,7 @@ class Binder:
             return context.unsupported(reason, node, advice)
         if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
             return context.unsupported("a function that returns a different value at each call is not supported", node)
-        if isinstance(node, exp.Func):
+        if isinstance(node, exp.Func) and not isinstance(node, exp.Array):
             span = span_of(node, context.text)
             name, bracket, _ = context.text[span.start : span.end].partition("(") if span else ("", "", "")
             name = name.strip().lower()

@@ -138,7 +138,7 @@ class Grouping:
             values.append(evaluate(expression, {id: 0 if id in counts else None for id in read}))
         return tuple(values)
 
-    def collect(self, node: exp.Expression) -> Column | Literal | None:
+    def collect(self, node: exp.Expression) -> Expression | None:
         """Returns the column that will hold an aggregate or GROUPING(...), or None if the node is neither."""
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._indicator(node)

@@ -152,6 +152,8 @@ def with_format(node: exp.Expression, context: Context) -> exp.Expression:
         return node
     form = format_of(written, context.dialect)
     if form is None:
+        if set("09") & set(written.split("'")[-2]):
+            raise context.unsupported("TO_CHAR of a number is not supported", node, "Write ROUND(x, 2).")
         raise context.unsupported("this format of a date is not known", node, FORMATS)
     made = exp.TimeToStr(this=node.this.copy(), format=exp.Literal.string(form))
     made.parent = node.parent

@@ -109,7 +109,8 @@ def check_groups(keys: Mapping[Expression, Column], aggregate: Aggregate, scope:
                 made.span,
                 side.node,
                 context,
-                "Count or add up a column of the private table, for example COUNT of its key.",
+                "Count or add up a column of the private table, for example COUNT of its key; or count by a unique key "
+                "of the public table, and add up in a query around: SUM(n) FROM (SELECT ..., COUNT(*) AS n ...) AS t.",
             )
 
 

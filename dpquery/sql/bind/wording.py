@@ -38,10 +38,13 @@ _FORMS: dict[type[exp.Expression], str] = {
 """What people call a form that the parser knows and the binder does not."""
 
 ADVISED = {
-    "age": "Write EXTRACT(YEAR FROM AGE(a, b)), or of the days EXTRACT(DAY FROM a - b).",
+    "age": "Write EXTRACT(YEAR FROM AGE(a, b)), as in EXTRACT(YEAR FROM AGE(a, b)) >= 65, or compare a - b with an "
+    "INTERVAL of days.",
     "datediff": "PostgreSQL has no DATEDIFF: write EXTRACT(DAY FROM b - a), or a::date - b::date.",
     "a list": "A column holds one value: ask for each by itself, as PERCENTILE_CONT(0.5), or write IN (...).",
     "an element of a list": "Ask for the value itself, as PERCENTILE_CONT(0.5) or FIRST(x ORDER BY y).",
+    "an interval in this place": "An interval is one number of weeks, days, hours, minutes or seconds, as INTERVAL '30 "
+    "days': it is compared with a difference of timestamps, and moves them; months have no fixed length.",
     "generate_series": "Declare a public table of these values, or list them: FROM (VALUES (1), (2)) AS t (x).",
 }
 """What to write instead of functions that are not known as they are called, and of forms that are not."""
@@ -49,6 +52,8 @@ ADVISED = {
 _INSTEAD = {
     "sample": "A sample hides people only if its members stay secret, which no engine promises: ask all rows, for "
     "the same loss and a smaller error. `accounting.subsampled` says what a secret sample would save.",
+    "recursive": "For a calendar or numbers, write FROM generate_series(DATE '2024-01-01', DATE '2024-12-31', "
+    "INTERVAL '1 day').",
 }
 _CLAUSES = {
     "locks": "FOR UPDATE",

@@ -123,41 +123,17 @@ def moved(node: exp.Expression) -> Found | None:
     return _move(x, *by, -1 if isinstance(node, exp.Sub) else 1)
 
 
-_COMPARED: dict[type[exp.Expression], type[exp.Expression]] = {
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
-}
-"""Comparisons, with what they are from the other side."""
-
-
 INTERVAL_DIALECTS = frozenset({"postgres", "redshift", "materialize", "risingwave", "duckdb"})
 """Where the difference of two timestamps is an interval of days and time, and AGE counts years and months."""
 
 
-def without_interval(node: exp.Expression, dialect: str) -> exp.Expression | None:
-    """Returns `a - b > INTERVAL '30 days'` as `a > b + INTERVAL '30 days'`, or None for what is no such comparison.
-
-    Both say the same for intervals of a fixed length, up to weeks; months have none.
-    """
-    if type(node) not in _COMPARED or dialect not in INTERVAL_DIALECTS or not _only(node, "this", "expression"):
+def microseconds_of(node: exp.Expression) -> exp.Expression | None:
+    """Returns the length of an interval in microseconds, or None for what is none, and of months: they have none."""
+    found = interval_of(node)
+    step = None if found is None else _STEPS.get(_name(found[1]))
+    if found is None or step is None or step[0] == "add_months":
         return None
-    kind: type[exp.Expression] = type(node)
-    difference, interval = node.this, node.expression
-    if interval_of(difference) is not None:
-        kind, difference, interval = _COMPARED[kind], interval, difference
-    by, difference = interval_of(interval), difference.unnest()
-    if by is None or type(difference) is not exp.Sub or has_interval(difference):
-        return None
-    if not _only(difference, "this", "expression") or _STEPS.get(_name(by[1]), ("add_months",))[0] == "add_months":
-        return None
-    later = exp.Add(this=exp.Paren(this=difference.expression.copy()), expression=interval.copy())
-    made = kind(this=difference.this.copy(), expression=later)
-    made.parent = node.parent
-    return made
+    return _scaled(found[0], step[1] * (86_400_000_000 if step[0] == "add_days" else 1))
 
 
 def _number(node: exp.Expression) -> exp.Expression:
