@@ -28,7 +28,7 @@ from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.finish import finish
 from dpquery.session import pipeline
 from dpquery.session.options import Request
-from dpquery.session.pipeline import Prepared
+from dpquery.session.planning import Prepared
 
 ROWS, RUNS, EPSILON = 20_000, 40, Fraction(1)
 WARDS = [f"w{i:02d}" for i in range(20)]

@@ -19,7 +19,7 @@ from dpquery.errors import DPQueryError
 from dpquery.kernel.accountant import LARGEST, Budget, BudgetKind
 from dpquery.ledger.ledger import Ledger
 from dpquery.result.table import Result
-from dpquery.session import pipeline
+from dpquery.session import pipeline, planning
 from dpquery.session.options import Options, Request
 from dpquery.session.planned import Plan
 from dpquery.session.session import Session
@@ -99,7 +99,7 @@ class Database:
             offer=request.offer,
         )
 
-    def _planned(self, request: Request) -> pipeline.Prepared:
+    def _planned(self, request: Request) -> planning.Prepared:
         hall = self.hall
         (made,) = pipeline.plan((request,), catalog=hall.catalog, ledger=hall.ledger, public=self.backend)
         return made

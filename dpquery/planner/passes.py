@@ -219,8 +219,7 @@ PROTECT = (
 )
 """From logical to private plans; what is refused here is refused of a query by itself."""
 
-PASSES = (
-    *PROTECT,
+BUDGET = (
     Pass(
         name="allocate",
         reason="each measure gets its noise and its part of the loss, and the plan that errs least is kept. "
@@ -229,6 +228,9 @@ PASSES = (
         run=_allocate,
     ),
 )
+"""From private plans to one budgeted plan."""
+
+PASSES = (*PROTECT, *BUDGET)
 """All passes, in order."""
 
 

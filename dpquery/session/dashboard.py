@@ -18,7 +18,7 @@ from dpquery.reuse.dividing import Split
 from dpquery.reuse.expected import expected_deviations
 from dpquery.session.explain import released_by
 from dpquery.session.options import Request
-from dpquery.session.pipeline import Prepared
+from dpquery.session.planning import Prepared
 
 WIDTH = 60
 """Characters of a query that a printed table shows."""

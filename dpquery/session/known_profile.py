@@ -29,9 +29,9 @@ from dpquery.result.measurements import Measurement
 from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
-from dpquery.session import pipeline
 from dpquery.session.explain import scaled_sums
 from dpquery.session.options import Request
+from dpquery.session.planning import Prepared
 from dpquery.session.profile import Profile, TableProfile, is_beyond, values_sentence
 from dpquery.session.profile_buying import Histogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
@@ -125,7 +125,7 @@ class KnownProfiles:
         return None if histogram is None else values_of(histogram)
 
     def notes(
-        self, prepared: pipeline.Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
+        self, prepared: Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
     ) -> tuple[str, ...]:
         """Returns what is known of what a query's bounds leave out: a line for each table of people that it reads and
         of which one unit can have several rows, and one for each clamped column of which values are seen beyond its
@@ -163,7 +163,7 @@ class KnownProfiles:
         return lines if more <= 0 else (*lines[:MOST_NOTES], f"{more} more such lines: see session.profile()")
 
     def too_small(
-        self, prepared: pipeline.Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
+        self, prepared: Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
     ) -> Iterator[str]:
         """Yields which quantiles and extremes can say nothing, as their rank error is at least half of the rows that a
         group has on average, by the profile of its table: filters and joins with public tables leave no more.
@@ -224,7 +224,7 @@ class KnownProfiles:
         bound = None if found is None else found.bound
         return 0.0 if found is None or bound is None else found.ladder.loss(bound).lost
 
-    def require_reachable(self, prepared: pipeline.Prepared, request: Request, reuse: Reuse | None) -> None:
+    def require_reachable(self, prepared: Prepared, request: Request, reuse: Reuse | None) -> None:
         """Raises UnsupportedQueryError where what weights are known to leave out of a table is more than an error that
         is asked for of a number that adds something up over all of its rows: no noise is small enough.
 

@@ -11,7 +11,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.result.batch import Batch
 from dpquery.reuse.shelf import State
 from dpquery.session.options import Request
-from dpquery.session.pipeline import Prepared
+from dpquery.session.planning import Prepared
 
 MOST_ANSWERS = 500
 """Answers that are remembered."""

@@ -19,8 +19,9 @@ from dpquery.plan.logical import output
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.dividing import Split
+from dpquery.session.answering import Told
 from dpquery.session.explain import explain, ranks_needed, show_passes
-from dpquery.session.pipeline import Prepared, Told
+from dpquery.session.planning import Prepared
 from dpquery.units.blocks import Touched
 from dpquery.units.declarations import Declarations
 

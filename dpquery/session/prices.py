@@ -22,7 +22,7 @@ from dpquery.planner.budget.least_noise import Pair
 from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, noisy_numbers
 from dpquery.reuse.follows import without
 from dpquery.session.options import Request
-from dpquery.session.pipeline import Prepared
+from dpquery.session.planning import Prepared
 
 LOSSES = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
 ERRORS = (Fraction(10), Fraction(100), Fraction(1000))

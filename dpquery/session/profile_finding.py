@@ -21,6 +21,7 @@ from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.frames import Asked
 from dpquery.session import pipeline
 from dpquery.session.options import Request
+from dpquery.session.planning import Prepared
 from dpquery.session.profile_buying import Histogram
 from dpquery.session.profile_ladder import Noise
 from dpquery.session.profile_questions import Question
@@ -39,7 +40,7 @@ class Finder:
     catalog: Catalog
     ledger: Ledger
     public: PublicFacts
-    prepared: dict[str, pipeline.Prepared | None] = field(default_factory=dict)
+    prepared: dict[str, Prepared | None] = field(default_factory=dict)
     asked: dict[str, Asked] = field(default_factory=dict)
     found: dict[str, tuple[Known, Histogram | None]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -67,7 +68,7 @@ class Finder:
                 self.found[text] = known, made
             return made
 
-    def _look(self, text: str, prepared: pipeline.Prepared, reuse: Reuse) -> Histogram | None:
+    def _look(self, text: str, prepared: Prepared, reuse: Reuse) -> Histogram | None:
         parts = pipeline.divide((prepared,), ledger=self.ledger, reuse=reuse)
         ((found,), (wanted,)) = parts.found, parts.wanted
         if wanted.asked is not None:
@@ -83,7 +84,7 @@ class Finder:
         }
         return Histogram(units=units, noise=Noise.of(measurement))
 
-    def _prepare(self, text: str) -> pipeline.Prepared | None:
+    def _prepare(self, text: str) -> Prepared | None:
         """Returns the plan of a question; None where it is refused, so that it was never answered and is not stored."""
         in_rho = self.ledger.budget.kind is BudgetKind.ZCDP
         offer = QueryBudget(rho=LITTLE) if in_rho else QueryBudget(epsilon=LITTLE)

@@ -25,11 +25,13 @@ from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.affordable import in_words_of
 from dpquery.session.agreed import check_ledger
+from dpquery.session.answering import Surroundings, Told, told_of
 from dpquery.session.dashboard import Dashboard, Planned
 from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
 from dpquery.session.planned import Plan, told_with_plan
+from dpquery.session.planning import Prepared, require_accepted
 from dpquery.session.prices import expected, prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
@@ -168,7 +170,7 @@ class Session:
         told = self._told(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
-                around = pipeline.Surroundings(
+                around = Surroundings(
                     catalog=self._catalog,
                     backend=self.synopses.engine() if self.synopses.reads(requests) else self._backend,
                     ledger=self._charged,
@@ -182,17 +184,13 @@ class Session:
         return answers, is_stored and not prepared[0].reads_clock
 
     def _told(
-        self,
-        requests: tuple[Request, ...],
-        prepared: tuple[pipeline.Prepared, ...],
-        parts: Split,
-        reuse: Reuse | None,
-    ) -> list[pipeline.Told]:
+        self, requests: tuple[Request, ...], prepared: tuple[Prepared, ...], parts: Split, reuse: Reuse | None
+    ) -> list[Told]:
         """Returns for each query what is told with its answer; refuses errors that are out of reach."""
         if self.synopses.reads(requests):
             return self.synopses.told(requests)
         terms = (parts.measurements(self._ledger.declarations), reuse, self._profiles, self._catalog)
-        return pipeline.told_of(requests, prepared, *terms)
+        return told_of(requests, prepared, *terms)
 
     def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
@@ -201,7 +199,7 @@ class Session:
     def _divided(self, requests: tuple[Request, ...], reuse: Reuse | None) -> Split:
         return pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
 
-    def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
+    def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[Prepared, ...]:
         if self.synopses.reads(requests):
             return self.synopses.planned(requests)
         catalog = self._profiles.catalog_with_rows(reuse)
@@ -209,7 +207,7 @@ class Session:
 
     def _planned(
         self, requests: tuple[Request, ...], reuse: Reuse | None, observe: Observer | None = None
-    ) -> tuple[pipeline.Prepared, ...]:
+    ) -> tuple[Prepared, ...]:
         catalog, backend = self._profiles.catalog_with_rows(reuse), self._backend
         return pipeline.plan(
             requests,
@@ -263,7 +261,7 @@ class Session:
         *plans, last = [self.explained(one, prepared if one is request else None, passes) for one in steps]
         return last.after(plans) if plans else last
 
-    def explained(self, request: Request, prepared: pipeline.Prepared | None = None, passes: bool = False) -> Plan:
+    def explained(self, request: Request, prepared: Prepared | None = None, passes: bool = False) -> Plan:
         """Returns the plan of one step of a query, as `explain` does."""
         reuse = self._reuse(request.fresh)
         prepared = prepared or self._prepared((request,), reuse)[0]
@@ -272,7 +270,7 @@ class Session:
 
         if passes:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
-        pipeline.require_accepted(prepared, self._ledger, self._backend)
+        require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         (known,) = self._told((request,), (prepared,), parts, reuse)
 

@@ -13,7 +13,9 @@ from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
+from dpquery.session.answering import Told
 from dpquery.session.options import Request
+from dpquery.session.planning import Prepared
 from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.named import Named, tables_named
 from dpquery.sql.parse.parse import parse
@@ -137,17 +139,17 @@ class Synopses(Mapping[str, Synopsis]):
             )
         return True
 
-    def planned(self, requests: Sequence[Request]) -> tuple[pipeline.Prepared, ...]:
+    def planned(self, requests: Sequence[Request]) -> tuple[Prepared, ...]:
         """Returns the plans of queries over synopses and public tables: nothing is measured for them."""
         public = {name: table for name, table in self.declared.tables.items() if table.public}
         catalog, engine = self.declared.with_tables(public), self.engine()
         return pipeline.plan(requests, catalog=catalog, ledger=self.buying.ledger, public=engine, gaps=engine.gaps)
 
-    def told(self, requests: Sequence[Request]) -> list[pipeline.Told]:
+    def told(self, requests: Sequence[Request]) -> list[Told]:
         """Returns what the answers to queries over synopses say."""
         names = [{one.name.casefold() for one in _named(request)} for request in requests]
         notes = {name.casefold(): one.note for name, one in self.items()}
-        return [pipeline.Told(notes=tuple(note for name, note in notes.items() if name in said)) for said in names]
+        return [Told(notes=tuple(note for name, note in notes.items() if name in said)) for said in names]
 
     def close(self) -> None:
         """Ends the engine of synopses."""

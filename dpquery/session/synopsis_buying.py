@@ -25,7 +25,9 @@ from dpquery.ledger.versions import AtVersion
 from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.session import pipeline
+from dpquery.session.answering import Surroundings, Told
 from dpquery.session.options import Options, Request
+from dpquery.session.planning import Prepared
 from dpquery.synopsis.axes import Axis, axes_of
 from dpquery.synopsis.making import draw, measure
 from dpquery.synopsis.model import Marginal
@@ -159,7 +161,7 @@ class Buying:
 
     def _planned(
         self, question: Question, table: str, axes: Sequence[Axis], loss: PrivacyLoss
-    ) -> tuple[Request, tuple[pipeline.Prepared, ...]]:
+    ) -> tuple[Request, tuple[Prepared, ...]]:
         options = Options(epsilon=loss.epsilon) if self._is_pure else Options(rho=loss.rho)
         request = options.request(question.sql(table, axes), None, self.catalog.defaults)
         public = self.backend
@@ -172,7 +174,7 @@ class Buying:
         """Returns what the gate released for a question by itself: no stored number is read or kept."""
         request, prepared = self._planned(question, table, axes, loss)
         parts = pipeline.divide(prepared, ledger=self.ledger, reuse=None)
-        around = pipeline.Surroundings(
+        around = Surroundings(
             catalog=self.catalog,
             backend=self.backend,
             ledger=reserved,
@@ -180,7 +182,7 @@ class Buying:
             analyst=self.analyst,
             is_reserved=True,
         )
-        (answer,) = pipeline.answer((request,), prepared, parts, (pipeline.Told(),), around)
+        (answer,) = pipeline.answer((request,), prepared, parts, (Told(),), around)
         *keys, numbers = (column.to_pylist() for column in answer.to_arrow().columns)
         (measurement,) = answer.measurements
         shape = shape_of(Mechanism(measurement.mechanism))

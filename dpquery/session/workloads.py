@@ -8,7 +8,7 @@ from dataclasses import replace
 from dpquery.errors import QueryError
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.ledger.ledger import Ledger
-from dpquery.planner.passes import PASSES, PROTECT, Draft, PlanningTerms, run_passes
+from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.dividing import wanted_of
 from dpquery.reuse.estimates import Wanted
@@ -69,7 +69,7 @@ def _all_released(
 ) -> Draft | None:
     """Returns the plan in which no grouping is added up from finer ones; None where it is refused, with more work."""
     try:
-        whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
+        whole = run_passes(BUDGET, protected, replace(terms, adds_up=False))
     except QueryError:
         return None
     return whole if whole.budgeted is not None and is_little_work(whole.budgeted) else None

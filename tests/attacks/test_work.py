@@ -16,7 +16,7 @@ from dpquery.catalog import Catalog
 from dpquery.kernel.work import TEXTS, parts_of, steps_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
-from dpquery.session import pipeline
+from dpquery.session import planning
 from dpquery.session.options import Request
 from dpquery.session.pipeline import plan
 
@@ -93,7 +93,7 @@ def test_a_private_table_that_is_not_unique_as_declared_is_refused(tmp_path: Pat
 @pytest.mark.parametrize("shape", ["cross joins of literals (WRK-01)", "a self-join", "a counted regular expression"])
 def test_the_gate_counts_for_itself(ward: dp.Session, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """WRK-01: what the planner lets pass the gate refuses, before it charges."""
-    monkeypatch.setattr(pipeline, "require_little_work", lambda plan, catalog, sizes: None)
+    monkeypatch.setattr(planning, "_require_little_work", lambda plan, catalog, sizes: None)
     before = ward.remaining
     with pytest.raises(dp.InternalError):
         ward.sql(REFUSED[shape] + " AND 1 = 1", epsilon="0.1")

@@ -13,7 +13,7 @@ import dpquery as dp
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.plan.logical import Relation, Values, sources
-from dpquery.session import pipeline
+from dpquery.session import answering
 
 CATALOG = """
 version: 2
@@ -98,7 +98,7 @@ def test_a_plan_over_a_sample_is_never_measured(session: dp.Session, monkeypatch
         released.append(any(_samples(one.aggregate.source) for one in plan.aggregates))
         return release(plan, **rest)
 
-    monkeypatch.setattr(pipeline, "release", watched)
+    monkeypatch.setattr(answering, "release", watched)
     session.sql(ABOVE)
     session.sql(TOP)
     assert released == [False] * 4
