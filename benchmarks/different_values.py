@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from dpquery.backends.duckdb.matching import matched
+from dpquery.backends.duckdb.exact_results import matched
 
 UNITS = 2_000
 

@@ -16,7 +16,6 @@ from dpquery.accounting.accuracy_theorems import (
     response_error,
 )
 from dpquery.accounting.amounts import Amount
-from dpquery.accounting.amplification import subsampled
 from dpquery.accounting.attackers import (
     TradeOff,
     approximate,
@@ -30,7 +29,7 @@ from dpquery.accounting.attackers import (
     roc,
 )
 from dpquery.accounting.batches import Noise, batch_delta, batch_epsilon, discrete_gaussian, discrete_laplace
-from dpquery.accounting.composed import compose
+from dpquery.accounting.composed import compose, subsampled
 from dpquery.accounting.composition import advanced, group, loss, optimal, optimal_delta, parallel, sequential
 from dpquery.accounting.conversions import (
     ORDERS,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import pandas as pd
+
 from dpquery.accuracy.noise_shapes import scale_of, shape_of, spread_of
 from dpquery.kernel.accountant import compose
 from dpquery.kernel.loss import ZERO
@@ -14,11 +16,13 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked
 from dpquery.kernel.utilities import step_of
+from dpquery.ledger.ledger import Ledger
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.chosen import Place, drawn_together, place_of
 from dpquery.reuse.estimates import Found, Wanted
 from dpquery.reuse.reconciled import Estimate
+from dpquery.reuse.releases import Release
 
 _FAILURE = Fraction(1, 20)
 
@@ -98,3 +102,25 @@ def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Meas
     else:
         scale = math.sqrt(estimate.variance) * shape_of(mechanism).scale_of_deviation * float(step)
     return replace(plain, mechanism=mechanism.value, scale=scale, error95=float(law.half_width(_FAILURE) * step))
+
+
+COLUMNS = ("release", "time", "analyst", "groups", "columns", "query", "charge")
+
+
+def listing(ledger: Ledger, releases: Sequence[Release]) -> pd.DataFrame:
+    """Returns one row for each stored table: the ledger's entry that paid for it, when and for whom, by which keys it
+    is grouped, what was measured, the query as it was asked, and what that query was charged, for all its tables."""
+    entries = {entry.seq: entry for entry in ledger.entries()} if releases else {}
+    rows = [
+        (
+            release.entry,
+            release.time,
+            release.analyst,
+            ", ".join(release.names[0]),
+            ", ".join(release.names[1]),
+            entries[release.entry].query,
+            str(entries[release.entry].loss),
+        )
+        for release in releases
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

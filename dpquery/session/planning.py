@@ -23,8 +23,8 @@ from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.reuse.dividing import Plain, Reuse, wanted_of
 from dpquery.reuse.estimates import Wanted
-from dpquery.session.aimed import planned_together
 from dpquery.session.options import Request
+from dpquery.session.workloads import planned_together
 from dpquery.sql.bind.bind import bind_step, bind_together
 from dpquery.sql.parse.parse import parse
 from dpquery.units.declarations import Declarations

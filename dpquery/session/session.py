@@ -18,8 +18,8 @@ from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.passes import Draft, Observer, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
+from dpquery.reuse.described import listing
 from dpquery.reuse.dividing import Reuse, Split
-from dpquery.reuse.listing import listing
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline

@@ -17,8 +17,7 @@ from dpquery.session.answering import Told
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
 from dpquery.session.synopsis_buying import Buying
-from dpquery.sql.parse.named import Named, tables_named
-from dpquery.sql.parse.parse import parse
+from dpquery.sql.parse.parse import Named, parse, tables_named
 from dpquery.synopsis import stored
 from dpquery.synopsis.reading import SynopsisEngine, engine_over, with_synopses
 from dpquery.synopsis.synopsis import Synopsis, SynopsisPlan

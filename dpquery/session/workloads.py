@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
-from dpquery.errors import QueryError
+from dpquery.errors import InvalidLossError, QueryError
+from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.loss import show_amount
+from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.ledger.ledger import Ledger
+from dpquery.plan.expr import columns_of
+from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.dividing import wanted_of
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.follows import all_follow, found_again, without_following
+from dpquery.reuse.follows import all_follow, found_again, vectors_of, without, without_following
 from dpquery.reuse.ranges import Ranges, with_ranges
-from dpquery.reuse.strategy import Strategy, paid_in, with_strategy, workloads
+from dpquery.reuse.reached import Reached, bases_of, largest_by_base, reached, times
+from dpquery.reuse.strategy import Strategy, paid_in, with_losses, with_strategy, workloads
 
 
 def strategy_of(
@@ -78,3 +85,126 @@ def _all_released(
 def alone(budgeted: BudgetedPlan, groupings: Sequence[Grouping], ledger: Ledger) -> tuple[Wanted, ...]:
     """Returns the aggregates of a plan in the form of the store, where nothing else is known of their tables."""
     return wanted_of(budgeted, groupings, ["" for _ in groupings], ledger.declarations)
+
+
+ROUNDS = 2
+"""Times that a strategy is chosen; after each those numbers count more that need most."""
+TRIES = 5
+"""Steps towards the least loss of a strategy."""
+CLOSE = 0.995
+MARGIN = 1.0002
+FINE = 10**9
+
+Chosen = tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]
+
+
+def planned_together(
+    protected: Draft,
+    draft: Draft,
+    terms: PlanningTerms,
+    ledger: Ledger,
+    is_little_work: Callable[[BudgetedPlan], bool],
+    failure: Fraction | None,
+) -> Chosen | None:
+    """Returns what is measured of queries whose answers are reconciled; None where it is what was planned.
+
+    Args:
+        failure: Where errors are asked for, with which probability an interval may not hold.
+    """
+    if failure is None:
+        return strategy_of(protected, draft, terms, ledger, is_little_work)
+
+    def choose(plan: BudgetedPlan, kept: frozenset[str]) -> Chosen:
+        return strategy_of(protected, replace(draft, budgeted=plan), terms, ledger, is_little_work, kept)
+
+    return _least_loss(choose, draft, failure, ledger)
+
+
+def _least_loss(
+    choose: Callable[[BudgetedPlan, frozenset[str]], Chosen], draft: Draft, failure: Fraction, ledger: Ledger
+) -> Chosen | None:
+    """Returns what is measured so that each number is found as exact as it would be by its own measurement, for less
+    than all of these; None where nothing cheaper is found.
+
+    Numbers that are computed from several measures keep these: a strategy knows how exact each is, not what they have
+    in common.
+
+    Args:
+        choose: Returns the strategy of a plan in which some ids are kept as they are.
+        draft: The queries, with the noise that keeps every error if each number is measured by itself.
+        failure: With which probability an interval may not hold.
+    """
+    plain, kept = draft.budgeted, _computed_together(draft)
+    assert plain is not None
+    demanded = alone(plain, draft.private[0].groupings, ledger)
+    own = paid_in(plain, frozenset())
+    best, price = None, _price(plain, ledger)
+    dearest, losses = price, own
+    for _ in range(ROUNDS):
+        made = choose(with_losses(plain, losses), kept)
+        if not made[2].follows and made[2].plan == plain:
+            break
+        scaled = _least(made[2], (*draft.private[0].groupings, *made[3]), demanded, kept, plain, failure, ledger)
+        if scaled is None:
+            break
+        plan, needs = scaled
+        cost = _price(without(plan, made[2].follows), ledger)
+        if cost < price:
+            best, price = (draft, plain, replace(made[2], plan=plan), made[3]), cost
+        parts = {id: min(1.0, max(need, 1e-3)) for id, (_, need) in needs.items()}
+        losses = {id: amount * Fraction(round(parts.get(id, 1.0) * FINE), FINE) for id, amount in losses.items()}
+    if best is None:
+        return None
+    note = (
+        f"errors are asked for: they cost {show_amount(price)} where what is measured tells of all numbers, and "
+        f"{show_amount(dearest)} with each measured by itself"
+    )
+    return best[0], best[1], replace(best[2], notes=(note,)), best[3]
+
+
+def _least(
+    found: Strategy,
+    groupings: Sequence[Grouping],
+    demanded: Sequence[Wanted],
+    kept: frozenset[str],
+    plain: BudgetedPlan,
+    failure: Fraction,
+    ledger: Ledger,
+) -> tuple[BudgetedPlan, Reached] | None:
+    """Returns a strategy with the least loss at which it keeps all errors, and how exact each number is then."""
+    own, declared = paid_in(plain, frozenset()), ledger.declarations
+    wanted = alone(found.plan, groupings, ledger)
+    moved = {id: base for id, base in bases_of(wanted).items() if id not in kept | found.follows}
+    plan = with_losses(found.plan, {id: loss for id, loss in own.items() if id not in moved})
+    factors, best = dict.fromkeys(moved.values(), 1.0), None
+    for _ in range(TRIES):
+        tried = times(plan, {id: factors[base] for id, base in moved.items()})
+        try:
+            pairs = [(one, calibrated(b, declared.neighbours)) for one, b in zip(wanted, tried.aggregates, strict=True)]
+        except InvalidLossError:  # noise that cannot be sampled
+            break
+        needs = reached(demanded, vectors_of(pairs, found.follows), failure)
+        largest = largest_by_base(needs)
+        if max(largest.values(), default=0.0) == float("inf"):
+            break
+        if all(need <= 1 for need in largest.values()):
+            best = tried, needs
+        if best is not None and all(largest[base] > CLOSE for base in factors if base in largest):
+            break
+        factors = {base: now * largest.get(base, 1.0) * MARGIN for base, now in factors.items()}
+    return best
+
+
+def _computed_together(draft: Draft) -> frozenset[str]:
+    """Returns the ids of the measures of numbers that are computed from several of them, and of terms of vectors, whose
+    noise has to be equal."""
+    measures = [measure for aggregate in draft.private[0].aggregates for measure in aggregate.measures]
+    ids = {measure.id for measure in measures}
+    read = ({c.id for c in columns_of(aim.expression)} & ids for one in draft.private for aim in aims_of(one, {}))
+    terms = frozenset(measure.id for measure in measures if measure.family is not None)
+    return terms.union(*(some for some in read if len(some) > 1))
+
+
+def _price(plan: BudgetedPlan, ledger: Ledger) -> Fraction:
+    charge = charge_of(plan, ledger.budget.kind, ledger.declarations.neighbours)
+    return charge.epsilon + charge.rho

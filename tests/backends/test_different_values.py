@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpquery.backends.duckdb import exact_results, matching
+from dpquery.backends.duckdb import exact_results
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.backends.duckdb.sql import distinct_sql
 from dpquery.kernel.measures import LOOKED_AT
@@ -22,10 +22,11 @@ CASE = merges.Case
 def test_what_a_unit_hands_over_is_bounded(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """WRK-02: a unit with any number of values has LOOKED_AT times M entries at most outside of the engine."""
     sizes: list[dict[int, int]] = []
+    matched = exact_results.matched
 
     def seen(group: Any, turn: Any, place: Any, **given: int) -> Any:
         sizes.append(Counter(turn.tolist()))
-        return matching.matched(group, turn, place, **given)
+        return matched(group, turn, place, **given)
 
     monkeypatch.setattr(exact_results, "matched", seen)
     rows = merges.owners([(1, x) for x in range(900)] + [(2, x) for x in range(800, 830)] + [(3, 1)])

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpquery.backends.duckdb.matching import matched
+from dpquery.backends.duckdb.exact_results import matched
 from dpquery.kernel.measures import LOOKED_AT
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.logical import Scan, ScanColumn
@@ -98,7 +98,7 @@ def test_many_entries_are_the_same(most: int, monkeypatch: pytest.MonkeyPatch) -
     world = [tuple(sorted(random.sample(range(60), random.randint(0, 30)))) for _ in range(25)]
     expected = Counter(pair % 2 for pair in in_turn(world, most))
     assert looped(world, most, random) == expected
-    monkeypatch.setattr("dpquery.backends.duckdb.matching._AT_ONCE", 7)
+    monkeypatch.setattr("dpquery.backends.duckdb.exact_results._AT_ONCE", 7)
     assert looped(world, most, random) == expected
 
 

@@ -15,9 +15,8 @@ import pyarrow as pa
 
 import dpquery as dp
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend, RowLimits
 from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Engine
-from dpquery.backends.duckdb.row_limits import RowLimits
 from dpquery.backends.duckdb.row_weights import RowWeights
 from dpquery.data.arrow import arrow_type
 from dpquery.kernel.plan import PrivateAggregate

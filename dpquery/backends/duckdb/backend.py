@@ -7,7 +7,8 @@ and runs what is above the boundary. Neither ever runs a text that an analyst wr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -37,7 +38,6 @@ from dpquery.backends.duckdb.private_statements import (
     written,
 )
 from dpquery.backends.duckdb.public_tables import PublicTables
-from dpquery.backends.duckdb.row_limits import RowLimits
 from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_stay, weights_of
 from dpquery.backends.duckdb.shards import PARTS, hold_parts, periods, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
@@ -48,10 +48,10 @@ from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
 from dpquery.backends.features import NO_GAPS, Gaps
 from dpquery.backends.resources import PUBLIC_PART, Resources
-from dpquery.catalog import Catalog
+from dpquery.catalog import Catalog, Table
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
-from dpquery.data.sources import parquet_scan
+from dpquery.data.sources import Source, parquet_scan
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Measure, PrivateAggregate
@@ -291,3 +291,45 @@ class DuckDBBackend(PublicTables):
 def _halves(key: int, places: Iterable[int]) -> list[int]:
     """Returns the halves of a run's key to which a statement refers, by their places from 1."""
     return [divmod(key % 2**128, 2**64)[place - 1] for place in places]
+
+
+class RowLimits:
+    """Counts the rows of units where a table is large enough for a unit to exceed its limit, and again where its files
+    have changed since.
+
+    Args:
+        tables: How the tables are read.
+        opened: Their sources.
+        ask: Runs a SELECT of one number.
+    """
+
+    def __init__(self, tables: TableReader, opened: Mapping[str, Source], ask: Callable[[str], int]) -> None:
+        self._tables, self._opened, self._ask = tables, opened, ask
+        self._guard = threading.Lock()
+        self._known: dict[str, tuple[tuple[Stamp, ...], bool]] = {}
+
+    def above(self) -> frozenset[str]:
+        """Returns the tables in which some unit has more rows than are read, in a block where rows are in blocks.
+
+        Reads private rows where files have changed: to be called when data open, and after a charge.
+        """
+        owned = [table for table in self._tables.catalog.tables.values() if table.ownership is not None]
+        return frozenset(table.name for table in owned if self._is_above(table))
+
+    def _is_above(self, table: Table) -> bool:
+        state = stamps_of(self._opened[table.name])
+        with self._guard:
+            known = self._known.get(table.name)
+        if known is None or known[0] != state:
+            known = state, self._exceeds(table)
+            with self._guard:
+                self._known[table.name] = known
+        return known[1]
+
+    def _exceeds(self, table: Table) -> bool:
+        limit = table.row_limit or self._tables.catalog.defaults.row_limit
+        if (prepared := self._opened[table.name].prepared) is not None:
+            return prepared.most_rows > limit
+        if self._ask(f"SELECT COUNT(*) FROM {self._tables.places[table.name]}") <= limit:
+            return False
+        return self._ask(self._tables.most_rows(table)) > limit

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+from fsspec import AbstractFileSystem
 
-from dpquery.backends.duckdb.sealed_files import SealedFiles
 from dpquery.backends.duckdb.statements import parsed
 from dpquery.backends.resources import Spill
 from dpquery.data.arrow import arrow_type
-from dpquery.data.sealed import Key
-from dpquery.data.sources import Source, address, quote
+from dpquery.data.sealed import Key, Reader, Writer
+from dpquery.data.sources import SEALED, Source, address, quote
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.types import Type, Value
 
@@ -269,3 +272,62 @@ def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> No
             attached = True
         if not attached:
             raise CatalogError(f"the source of table {table} is not a DuckDB file, or is in use")
+
+
+class SealedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """The file system of one key: `SEALED` and a path is the address of a sealed file.
+
+    Which addresses are opened the engine's settings say.
+    """
+
+    protocol = SEALED.removesuffix("://")
+    cachable = False  # two engines have two keys
+
+    def __init__(self, key: Key) -> None:
+        super().__init__()
+        self._key = key
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> Reader | Writer:
+        """Returns a file as it was before encryption."""
+        return Writer(_path(path), self._key) if "w" in mode else Reader(_path(path), self._key)
+
+    def size(self, path: str) -> int:
+        """Returns how long a file was before encryption."""
+        with Reader(_path(path), self._key) as file:
+            return file.size
+
+    def modified(self, path: str) -> datetime.datetime:
+        """Returns when a file was changed last."""
+        return datetime.datetime.fromtimestamp(os.stat(_path(path)).st_mtime, datetime.UTC)
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Whether there is a file or a folder."""
+        return os.path.exists(_path(path))
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is a file."""
+        return os.path.isfile(_path(path))
+
+    def isdir(self, path: str) -> bool:
+        """Whether there is a folder."""
+        return os.path.isdir(_path(path))
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        """Makes a folder that only its owner may open."""
+        os.mkdir(_path(path), 0o700)
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        """Returns what a folder holds."""
+        found = list(os.scandir(_path(path)))
+        if not detail:
+            return [f"{SEALED}{entry.path}" for entry in found]
+        kinds = [("directory" if entry.is_dir() else "file", entry) for entry in found]
+        return [{"name": f"{SEALED}{e.path}", "type": kind, "size": e.stat().st_size} for kind, e in kinds]
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """Returns the address itself, where there is something: names hold no patterns."""
+        return [path] if self.exists(path) else []
+
+
+def _path(address: str) -> str:
+    return address.removeprefix(SEALED)

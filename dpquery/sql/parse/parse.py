@@ -10,7 +10,7 @@ import logging
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, Dialects
@@ -330,3 +330,21 @@ def _syntax_error(error: ParseError, text: str) -> QueryError:
     end = sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column
     start = max(0, end - len(found))
     return QuerySyntaxError("the query has a syntax error here", span=Span(start, max(end, start + 1))).locate(text)
+
+
+class Named(NamedTuple):
+    """A table as it is written: its schema or "", its name, and whether the name is in quotes."""
+
+    schema: str
+    name: str
+    quoted: bool
+
+
+def tables_named(tree: Tree) -> list[Named]:
+    """Returns the tables that a query names anywhere, but for its own common tables."""
+    common = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    return [
+        Named(table.db.casefold(), table.name, bool(table.this.args.get("quoted")))
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and (table.db or table.name.casefold() not in common)
+    ]

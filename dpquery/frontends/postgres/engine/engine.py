@@ -20,8 +20,7 @@ from dpquery.data.arrow import arrow_type
 from dpquery.errors import InvalidLossError, QueryError
 from dpquery.frontends.postgres.engine.declared import Known, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
-from dpquery.frontends.postgres.engine.previews import over_synopses
-from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
+from dpquery.frontends.postgres.engine.routing import Route, Statement, over_synopses, position_of, route
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
 from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
 from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
