@@ -5,8 +5,10 @@ What an operation means is written once, in Python, in `plan/functions`; backend
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, islice
+from typing import Any, get_args
 
 from dpquery.errors import Span
 from dpquery.plan.types import BOOLEAN, Type, Value
@@ -70,31 +72,47 @@ Expression = Column | Literal | Call | Cast | Case
 """`read` of those with parts is what `columns_of` found, which follows from the node alone and is looked for once."""
 
 
+ONE, SEVERAL, PAIRS = "Expression", "tuple[Expression, ...]", "tuple[tuple[Expression, Expression], ...]"
+"""The types that a field with parts of an expression may have."""
+
+
+def _part_fields(kind: type) -> tuple[tuple[str, str], ...]:
+    """Returns the fields of a class of expressions that hold expressions, each with its type.
+
+    Raises:
+        TypeError: A field holds expressions in another form, where whoever looks through a plan would not find them.
+    """
+    found = tuple((each.name, str(each.type)) for each in fields(kind) if "Expression" in str(each.type))
+    if not {form for _, form in found} <= {ONE, SEVERAL, PAIRS}:
+        raise TypeError(f"a field of {kind.__name__} holds expressions in a form that is not known")
+    return found
+
+
+_PARTS: Mapping[type, tuple[tuple[str, str], ...]] = {kind: _part_fields(kind) for kind in get_args(Expression)}
+
+
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """Returns the direct parts of an expression, in order."""
-    match expression:
-        case Column() | Literal():
-            return ()
-        case Call():
-            return expression.arguments
-        case Cast():
-            return (expression.argument,)
-        case Case():
-            return (*chain.from_iterable(expression.branches), expression.otherwise)
+    """Returns the direct parts of an expression, in the order of its fields; its class alone says which they are."""
+    found: list[Expression] = []
+    for name, form in _PARTS[type(expression)]:
+        held = getattr(expression, name)
+        found += (held,) if form == ONE else held if form == SEVERAL else chain.from_iterable(held)
+    return tuple(found)
 
 
 def rebuild(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
     """Returns the expression with its direct parts replaced, in the order of `children`."""
-    match expression:
-        case Column() | Literal():
-            return expression
-        case Call():
-            return Call(function=expression.function, arguments=parts, type=expression.type, span=expression.span)
-        case Cast():
-            return Cast(argument=parts[0], type=expression.type, span=expression.span)
-        case Case():
-            branches = tuple(zip(parts[0:-1:2], parts[1:-1:2], strict=True))
-            return Case(branches=branches, otherwise=parts[-1], type=expression.type, span=expression.span)
+    given: dict[str, Any] = {}
+    left = iter(parts)
+    for name, form in _PARTS[type(expression)]:
+        held = getattr(expression, name)
+        if form == ONE:
+            given[name] = next(left)
+        elif form == SEVERAL:
+            given[name] = tuple(islice(left, len(held)))
+        else:
+            given[name] = tuple([(next(left), next(left)) for _ in held])
+    return replace(expression, **given) if given else expression
 
 
 def size_of(expression: Expression) -> int:
@@ -110,7 +128,7 @@ def parts_of(expression: Expression) -> list[Expression]:
         found.append(part)
         if isinstance(part, Call):
             left += reversed(part.arguments)
-        elif not isinstance(part, Column | Literal):
+        elif _PARTS[type(part)]:
             left += reversed(children(part))
     return found
 

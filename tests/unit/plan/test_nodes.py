@@ -60,3 +60,22 @@ def test_a_node_that_hides_relations_is_refused() -> None:
             Filter(source=logical.Released(index=0, columns=()), condition=expr.Literal(value=True, type=BOOLEAN)),
             (),
         )
+
+
+def test_every_expression_is_looked_through_by_its_fields() -> None:
+    a, b, c = (expr.Column(id=name, type=INT64) for name in "abc")
+    yes = expr.Column(id="yes", type=BOOLEAN)
+    made: dict[expr.Expression, tuple[expr.Expression, ...]] = {
+        a: (),
+        expr.Literal(value=1, type=INT64): (),
+        expr.Call(function="add", arguments=(a, b), type=INT64): (a, b),
+        expr.Cast(argument=a, type=INT64): (a,),
+        expr.Case(branches=((yes, a), (yes, b)), otherwise=c, type=INT64): (yes, a, yes, b, c),
+    }
+    assert {type(one) for one in made} == {*get_args(expr.Expression)}
+    for one, parts in made.items():
+        assert expr.children(one) == parts and expr.rebuild(one, parts) == one
+    moved = expr.rebuild(expr.Case(branches=((yes, a),), otherwise=b, type=INT64), (yes, b, c))
+    assert expr.children(moved) == (yes, b, c)
+    with pytest.raises(TypeError, match="a field of Hiding holds expressions"):
+        expr._part_fields(dataclasses.make_dataclass("Hiding", [("parts", "list[Expression]")]))
