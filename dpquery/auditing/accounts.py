@@ -33,7 +33,7 @@ from dpquery.reuse.reconciled import Vectors, stored
 from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
-from dpquery.session import pipeline
+from dpquery.session import answering, pipeline, planning
 from dpquery.session.options import Request
 from dpquery.session.steps import with_given
 from dpquery.sql.parse.parse import DIALECTS
@@ -239,7 +239,7 @@ class Replay:
 
     def _divided(
         self, entry: Entry, requests: Sequence[Request], *, derives: bool = False, fresh: bool = False
-    ) -> tuple[tuple[pipeline.Prepared, ...], Split, Reuse]:
+    ) -> tuple[tuple[planning.Prepared, ...], Split, Reuse]:
         """Returns the plans of queries for what was charged, and what of them was stored before the entry.
 
         Args:
@@ -268,10 +268,10 @@ class Replay:
         prepared, parts, reuse = self._divided(entry, (request,))
         if parts.rest.aggregates:
             raise NotRead(IN_STEPS)
-        around = pipeline.Surroundings(
+        around = answering.Surroundings(
             catalog=self.catalog, backend=self.public, ledger=self.ledger, reuse=reuse, analyst=entry.analyst
         )
-        return pipeline.answer((request,), prepared, parts, (pipeline.Told(),), around)[0]
+        return pipeline.answer((request,), prepared, parts, (answering.Told(),), around)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
