@@ -64,7 +64,7 @@ def measured(
     requests: Sequence[Request], prepared: Sequence[Prepared], rest: BudgetedPlan, around: Surroundings
 ) -> NoisyAggregates | None:
     """Returns what the gate released of a plan, charged for; None where nothing is lacking."""
-    if any(one.steps for one in prepared):
+    if prepared[0].steps:
         raise InternalError("a plan over rows that are not known yet cannot be measured")
     if not rest.aggregates:
         return None

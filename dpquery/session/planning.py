@@ -181,18 +181,20 @@ def prepared_of(chosen: Chosen) -> tuple[Prepared, ...]:
         plain = chosen.plain
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
-        Prepared(
-            private=one,
-            budgeted=chosen.plan,
-            groupings=chosen.groupings,
-            reads_clock=reads_clock,
-            follows=chosen.follows,
-            plain=plain,
-            notes=chosen.notes,
-            failure=chosen.failure,
-            steps=draft.logical[0].steps,
-        )
-        for one in draft.private
+        [
+            Prepared(
+                private=one,
+                budgeted=chosen.plan,
+                groupings=chosen.groupings,
+                reads_clock=reads_clock,
+                follows=chosen.follows,
+                plain=plain,
+                notes=chosen.notes,
+                failure=chosen.failure,
+                steps=draft.logical[0].steps,
+            )
+            for one in draft.private
+        ]
     )
 
 

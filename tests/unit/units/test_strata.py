@@ -15,9 +15,9 @@ from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.keys import Key
 from dpquery.plan.logical import Relation, Scan
+from dpquery.plan.periods import agreeing, most_periods
 from dpquery.plan.strata import Strata
 from dpquery.plan.types import DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Value
-from dpquery.units.strata import agreeing, most_periods
 from dpquery.units.weights import rows_in_group, weighed
 from tests.weighing import Facts, both, day, declarations, join, kept, number, numbered, of, scan, where
 
