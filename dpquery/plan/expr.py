@@ -102,16 +102,13 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 def rebuild(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
     """Returns the expression with its direct parts replaced, in the order of `children`."""
-    given: dict[str, Any] = {}
-    left = iter(parts)
+    given, left = dict[str, Any](), iter(parts)
     for name, form in _PARTS[type(expression)]:
         held = getattr(expression, name)
-        if form == ONE:
-            given[name] = next(left)
-        elif form == SEVERAL:
-            given[name] = tuple(islice(left, len(held)))
-        else:
+        if form == PAIRS:
             given[name] = tuple([(next(left), next(left)) for _ in held])
+        else:
+            given[name] = next(left) if form == ONE else tuple(islice(left, len(held)))
     return replace(expression, **given) if given else expression
 
 
