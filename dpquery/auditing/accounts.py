@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from dpquery.auditing.bought import synopses
 from dpquery.auditing.laws import loss_of
-from dpquery.auditing.logged import NotRead, logged, queries_of
+from dpquery.auditing.logged import SYNOPSES, NotRead, logged, queries_of
 from dpquery.auditing.questions import charged
 from dpquery.auditing.report import Line, Section
 from dpquery.backends.base import Backend
@@ -48,6 +49,7 @@ METHOD = (
 PARTS = ("epsilon", "rho", "delta")
 UNPLANNED = "queries that cannot be planned any more"
 OTHERWISE = "queries that are planned otherwise today"
+GONE = "synopses that are not stored any more, or of tables that are declared otherwise today"
 IN_STEPS = "queries whose first steps are not stored any more"
 SMALL = Fraction(1, 100)
 """The part of a loss for which first steps are planned, so that any numbers that are stored are accurate enough."""
@@ -69,7 +71,12 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
         return Section(name="ledger", title=TITLE, method=METHOD, done="The ledger cannot be read.", lines=(broken,))
     charges = [entry for entry in entries if entry.kind is Kind.CHARGE]
     known, replay = _stored(ledger), Replay(catalog=catalog, ledger=ledger, public=public)
-    recomputed = [_recomputed(entry, known[entry.seq], replay) for entry in charges if entry.seq in known]
+    bought = synopses(catalog, ledger, replay.versions.values(), charges, public)
+    recomputed = [
+        bought[entry.seq] if entry.seq in bought else _recomputed(entry, known[entry.seq], replay)
+        for entry in charges
+        if entry.seq in known or entry.seq in bought
+    ]
     done = (
         f"{count:,} entries, chained without a gap; {len(charges):,} charges added up; "
         f"{sum(not line.note for line in recomputed):,} of them computed anew from stored answers."
@@ -83,7 +90,7 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
         done=done,
         lines=(*_sums(ledger, charges), *recomputed),
         risks=tuple(risks if pending else ()),
-        not_done=tuple(_not_computed(recomputed, [entry for entry in charges if entry.seq not in known])),
+        not_done=tuple(_not_computed(recomputed, [entry for entry in charges if entry.seq not in {*known, *bought}])),
     )
 
 
@@ -123,7 +130,7 @@ def _kind(entry: Entry) -> str:
     try:
         queries_of(entry)
     except NotRead as error:
-        return str(error)
+        return GONE if str(error) == SYNOPSES else str(error)
     return "queries whose answers are not stored"
 
 

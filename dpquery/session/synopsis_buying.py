@@ -24,6 +24,7 @@ from dpquery.ledger.reserved import Reserved
 from dpquery.ledger.versions import AtVersion
 from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.result.measurements import Measurement
 from dpquery.session import pipeline
 from dpquery.session.answering import Surroundings, Told
 from dpquery.session.options import Options, Request
@@ -167,6 +168,12 @@ class Buying:
         public = self.backend
         made = pipeline.plan((request,), catalog=self.catalog, ledger=self.ledger, public=public, gaps=public.gaps)
         return request, made
+
+    def measurement(self, question: Question, table: str, axes: Sequence[Axis], loss: PrivacyLoss) -> Measurement:
+        """Returns what a question would measure if it had all of a loss."""
+        _, prepared = self._planned(question, table, axes, loss)
+        (found,) = pipeline.divide(prepared, ledger=self.ledger, reuse=None).measurements(self.ledger.declarations)
+        return found
 
     def _measured(
         self, question: Question, table: str, axes: Sequence[Axis], reserved: Reserved, loss: PrivacyLoss

@@ -16,6 +16,7 @@ import pytest
 import dpquery as dp
 from dpquery import mechanisms
 from dpquery.auditing import accounts
+from dpquery.auditing.bought import synopses
 from dpquery.auditing.logged import Logged, NotRead, logged
 from dpquery.auditing.report import Line
 from dpquery.ledger.entries import Entry
@@ -156,15 +157,36 @@ def _part(loss: dp.PrivacyLoss, share: Fraction) -> dp.PrivacyLoss:
     return dp.PrivacyLoss(epsilon=loss.epsilon * share, delta=loss.delta * share, rho=loss.rho * share)
 
 
+def test_a_synopsis_is_computed_anew_from_all_its_rounds(world: World) -> None:
+    with world.session() as session:
+        session.synopsis("visits", ["kind"], epsilon=1)
+    world.ledger.new_data_version(by="owner", why="new rows")
+    with world.session() as session:
+        session.synopsis("visits", ["kind", "score", "day"], measures=["score"], epsilon=2)
+    lines, not_done = world.replayed()
+    assert not not_done
+    charges = [entry for entry in world.ledger.entries() if entry.query.startswith("synopsis")]
+    with world.session() as session:
+        for entry, least in zip(charges, (0.99, 0.5), strict=True):  # pairs in too few groups are not asked
+            figures = lines[str(entry.seq)].figures
+            share = figures["computed"] / figures["charged"]
+            assert least < share <= 1 + 1e-9
+            cheap = replace(entry, loss=_part(entry.loss, Fraction(0.98 * share)))
+            versions = accounts._versions(world.ledger).values()
+            found = synopses(world.catalog, world.ledger, versions, [cheap], session._backend)
+            assert "its noise loses" in found[entry.seq].problem
+
+
 def test_what_cannot_be_computed_is_counted_by_kind(world: World) -> None:
     with world.session() as session:
         session.synopsis("visits", ["kind"], epsilon=1)
+        session.synopses.drop("visits")
         session.sql(f"{COUNT} -- {'x' * 10_000}", epsilon=1)
     mechanisms.geometric(3, epsilon=1, to=world.ledger)
     _, not_done = world.replayed()
     assert not_done == (
         "texts that were cut in the ledger: 1 charge (2)",
-        "synopses: 1 charge (1)",
+        f"{accounts.GONE}: 1 charge (1)",
         "mechanisms on values, whose sensitivity the caller vouches for: 1 charge (3)",
     )
 
