@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from dpquery.auditing.report import Line, Section
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, LedgerError
-from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.accountant import BudgetKind, charge_of
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.noise_laws import LAWS
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
@@ -35,7 +36,7 @@ from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import answering, pipeline, planning
-from dpquery.session.options import Request
+from dpquery.session.options import Options, Request
 from dpquery.session.steps import with_given
 from dpquery.sql.parse.parse import DIALECTS
 from dpquery.units.declarations import Neighbours
@@ -225,9 +226,9 @@ class Replay:
         hangs on first steps whose answers are not stored any more."""
         queries = logged(entry.query)
         own = [_bounds(one) for one in releases]
-        options = charged(entry, self.catalog)
+        offers = list(_offers(entry, self.catalog))
         for dialect in self.dialects[:]:
-            for most_rows, most_groups in dict.fromkeys([(None, None), *own]):
+            for options, (most_rows, most_groups) in itertools.product(offers, dict.fromkeys([(None, None), *own])):
                 asked = options.but(dialect=dialect, max_rows=most_rows, max_groups=most_groups)
                 requests = [
                     replace(asked.request(one.text, None, self.catalog.defaults), params=one.params, step=one.step)
@@ -293,6 +294,15 @@ class BeforeEntry(Reuse):
     def vectors(self, base: str) -> Vectors:
         """Returns what was stored of sums over this base."""
         return Vectors(stored(self.over(base)))
+
+
+def _offers(entry: Entry, catalog: Catalog) -> Iterator[Options]:
+    """Yields what may have been asked for: what was charged, and the epsilon that is charged as a rho."""
+    options = charged(entry, catalog)
+    yield options
+    if entry.loss.rho and catalog.budget.kind is BudgetKind.APPROXIMATE:
+        epsilon = Fraction(math.sqrt(2 * entry.loss.rho)).limit_denominator(10**9)
+        yield options.but(epsilon=epsilon, rho=None)
 
 
 def _bounds(release: Release) -> tuple[int | None, int | None]:

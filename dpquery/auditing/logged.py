@@ -45,7 +45,7 @@ class Logged:
 
 
 def queries_of(entry: Entry) -> tuple[Logged, ...]:
-    """Returns the queries of a charge; raises NotRead as `logged` does, and for what is no query."""
+    """Returns the queries of a charge; raises NotRead as `logged` does, and for charges of other things."""
     if entry.analyst == CALLER:
         raise NotRead(VALUES)
     if entry.query.startswith("synopsis "):

@@ -96,6 +96,7 @@ KINDS: dict[str, Ask] = {
     "other weights": lambda s: s.sql(
         "SELECT COUNT(*) AS n, SUM(score) AS s FROM visits", weights={"n": 5, "s": 1}, epsilon=1
     ),
+    "an average in each group": lambda s: s.sql("SELECT kind, AVG(score) AS a FROM visits GROUP BY kind", epsilon=1),
     "an error": lambda s: s.sql("SELECT COUNT(*) AS n, SUM(score) AS s FROM visits", error={"n": 20, "s": 90}),
 }
 
