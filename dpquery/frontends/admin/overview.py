@@ -12,13 +12,14 @@ from dpquery.accounting.conversions import zcdp_to_approximate
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of, told
 from dpquery.frontends.meaning import Account as Promised
-from dpquery.frontends.meaning import of_budgets
+from dpquery.frontends.meaning import of_budgets, together
 from dpquery.frontends.text import percent
 from dpquery.kernel.accountant import promise
 from dpquery.kernel.loss import show_amount
 from dpquery.ledger.ledger import Entry, Ledger
 
 SHOWN_ENTRIES = 50
+RELATIVES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +99,10 @@ class Watch:
             return list(accounts_of(self._ledger, list(self._analysts)))
 
     def promises(self) -> list[Promised]:
-        """Returns what the dataset and each analyst with a limit may cause, when all of it is spent."""
-        return of_budgets(self._ledger.declarations.dataset, self._ledger.budget, self._ledger.budgets)
+        """Returns what the dataset and each analyst with a limit may cause, when all of it is spent; and what that of
+        the dataset is for a few relatives who are alike."""
+        dataset, *analysts = of_budgets(self._ledger.declarations.dataset, self._ledger.budget, self._ledger.budgets)
+        return [dataset, *analysts, together(dataset, RELATIVES)]
 
     def overview(self) -> Overview:
         """Returns what the page shows.

@@ -20,10 +20,11 @@ pytestmark = pytest.mark.clients
 TOKEN = "a-token-of-the-owner-alone"
 PICTURE = "DPQUERY_OWNERS_PAGE"
 """Names a file for the screenshot, to keep it: `docs/images/owners-page.png`."""
-NARROW = """<!doctype html><iframe width=420 height=3000 style="border: 0" srcdoc="@PAGE@"></iframe><output></output>
+NARROW = """<!doctype html><iframe width=400 height=3000 style="border: 0" srcdoc="@PAGE@"></iframe><output></output>
 <script>onload = () => { const page = document.querySelector("iframe").contentDocument;
-document.querySelector("output").textContent = page.scrollingElement.scrollWidth; };</script>"""
-"""The page in a window of 420 pixels, and how wide it became."""
+const beyond = [...page.querySelectorAll(".scroll")].map(one => one.scrollWidth - one.clientWidth);
+document.querySelector("output").textContent = [page.scrollingElement.scrollWidth, ...beyond]; };</script>"""
+"""The page in a window of 400 pixels: how wide it became, and by how much each table is wider than its place."""
 
 
 def chromium(folder: Path, *options: str) -> str:
@@ -61,8 +62,8 @@ def test_the_page_opens_with_its_token_and_shows_budgets_and_queries(tmp_path: P
     assert "<title>nafld" in dom and re.search(r"The ledger is unbroken: \d+ entr", dom)
     assert "reader" in re.sub(r"<[^>]*>", " ", dom)
     assert len(re.findall(r"<rect class=\"filled", dom)) >= 2
-    assert "GROUP BY test" in dom and "rows of a single patient are not shown" in dom
+    assert "3 relatives, nafld" in dom and "GROUP BY test" in dom and "rows of a single patient are not shown" in dom
     assert "reader" not in closed and "GROUP BY" not in closed
-    assert "<output>420</output>" in measured, "nothing is wider than the window but what scrolls by itself"
+    assert "<output>400,0,0,0,0,0</output>" in measured, "neither the page nor a table is wider than the window"
     assert re.search(r'class="quiet">epsilon [\d.]+<', dom)
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
