@@ -76,7 +76,12 @@ def epsilon_of(
 
 def empirical_epsilon(here: Floats, there: Floats, delta: float = 0.0, failure: float = FAILURE) -> float:
     """Returns a lower bound of epsilon from samples of a score on two neighbours. The first halves choose the event, of
-    the form `score >= t` or `score <= t`, the second halves bound its chances: no choice makes the bound too large."""
+    the form `score >= t` or `score <= t`, the second halves bound its chances: no choice makes the bound too large.
+
+    Source:
+        As in DP-Sniper (Bichsel, Steffen, Bogunovic, Vechev 2021) and Delta-Siege (Lokna, Paradis, Dimitrov, Vechev
+        2023), with a threshold of a score in place of a trained classifier.
+    """
     half = len(here) // 2, len(there) // 2
     ends = np.unique(np.quantile(np.concatenate([here[: half[0]], there[: half[1]]]), np.linspace(0.01, 0.99, 25)))
     events = [(sign, float(t), swap) for sign in (1.0, -1.0) for t in ends for swap in (False, True)]

@@ -1,4 +1,6 @@
-"""Runs the auditor over a mutated engine: `python -m tests.audit.seeded [name of a mutant ...]`.
+"""Runs the auditor over a mutated engine: `python -m tests.audit.seeded [name of a mutant ...] | tee LOG`.
+
+`--table LOG` writes what such a run printed into the docs instead.
 
 Each defect is put into a copy of the package. The auditor, which knows nothing of it, has to find it; and has to find
 nothing in a copy without one.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -20,6 +23,8 @@ from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.places import replaced
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/how-to/audit-an-installation.md"
+HEAD = "| defect | found by the | seconds of a processor |"
 PATIENCE = 600  # seconds of a processor for one audit
 SENSITIVITY = (
     "replacing a unit treated as adding one",
@@ -166,11 +171,29 @@ def seeded(names: list[str], tell: Callable[[str], None]) -> list[str]:
     return missed
 
 
+def table(log: str) -> str:
+    """Returns what a run over all defects printed as a table; raises ValueError where it did not find each of them."""
+    found = re.findall(r"^found +(\d+) s  (.+?): found by the (.+?): ", log, re.MULTILINE)
+    if tuple(name for _, name, _ in found) != DEFECTS:
+        raise ValueError("the log is of other defects, or not all of them were found")
+    return "\n".join([HEAD, "|---|---|---|", *(f"| {name} | {box} | {took} |" for took, name, box in found)])
+
+
+def written() -> str:
+    """Returns the table in the docs."""
+    return HEAD + PAGE.read_text(encoding="utf-8").partition(HEAD)[2].partition("\n\n")[0]
+
+
 def main() -> int:
     """Prints what the auditor found of each defect; 1 if one was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of names; by default all")
+    parser.add_argument("--table", type=Path, metavar="LOG", help="write the table of a run into the docs")
     given = parser.parse_args()
+    if given.table:
+        text = PAGE.read_text(encoding="utf-8").replace(written(), table(given.table.read_text(encoding="utf-8")))
+        PAGE.write_text(text, encoding="utf-8")
+        return 0
     chosen = [name for name in DEFECTS if not given.names or any(part in name for part in given.names)]
     missed = seeded(chosen, lambda line: print(line, flush=True))
     print(f"{len(chosen) - len(missed)} of {len(chosen)} found")

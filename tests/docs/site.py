@@ -9,6 +9,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+import dpquery
+
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\[([^\]\[]+)\]\(((?:\.\./)+)([^)#\s]*)(#[^)\s]*)?\)")
 
@@ -60,7 +62,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_config(config: Any) -> Any:
-    """Lists the pages by sections: each page of a folder, its README first."""
+    """Lists the pages by sections: each page of a folder, its README first; names the version at the foot of pages."""
+    config.copyright = f"dpquery {dpquery.__version__}"
     docs = Path(config["docs_dir"])
     listed: list[dict[str, list[str]]] = []
     for title, pages in SECTIONS:

@@ -75,6 +75,11 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path) -> Non
         assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", text), style.name
 
 
+def test_each_page_names_the_version_that_it_tells_of(site: Path) -> None:
+    for page in site.glob("how-to/*.html"):
+        assert f"dpquery {dp.__version__}" in page.read_text(encoding="utf-8"), page.name
+
+
 def test_the_pages_of_functions_have_every_public_function(site: Path) -> None:
     for module in ("accounting", "mechanisms"):
         text = (site / "functions" / f"{module}.html").read_text(encoding="utf-8")
