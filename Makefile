@@ -11,7 +11,7 @@ JAVA := default-jre-headless
 DRIVERS := pyodbc pexpect
 QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
 
-.PHONY: demo test tests test-clients test-spark check lint coverage slow mutants versions wheel bench docs site clean
+.PHONY: demo test tests test-clients test-spark check quick lint coverage slow mutants versions wheel bench docs site clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,7 +45,10 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint
+check: $(READY)
+	$(MAKE) --jobs=2 lint quick
+
+quick: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients and not spark" $(addprefix tests/,$(QUICK))
 
 coverage: $(READY)

@@ -338,7 +338,7 @@ def test_one_damaged_line_of_a_mark_hides_nothing(site: Site) -> None:
     copy = site.copy()
     site.charge(1)
     newest, content = site.copy(), site.mark.read_bytes()
-    for line in range(ledger_mark.NEWEST, ledger_mark.LINES - 1):
+    for line in range(ledger_mark.NEWEST, ledger_mark.LINES - 1, site.every):
         site.mark.write_bytes(damaged(content, line))
         site.put_back(copy)
         with pytest.raises(LedgerError, match="names entry 6"):
@@ -388,7 +388,7 @@ def test_a_flipped_bit_of_the_mark_never_lets_an_old_copy_pass(site: Site) -> No
     site.charge(9)
     content = site.mark.read_bytes()
     site.put_back(copy)
-    for offset in range(0, len(content), 97):
+    for offset in range(0, len(content), 97 * site.every):
         flipped = bytearray(content)
         flipped[offset] ^= 1 << offset % 8
         site.mark.write_bytes(flipped)
