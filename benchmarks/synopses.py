@@ -153,7 +153,14 @@ def in_axes(data: Data, axes: Sequence[Axis]) -> Integers:
 
 
 def aim(
-    cells: Integers, weights: Floats, axes: Sequence[Axis], rho: float, max_rows: int, rows: int, iterations: int
+    cells: Integers,
+    weights: Floats,
+    axes: Sequence[Axis],
+    rho: float,
+    max_rows: int,
+    rows: int,
+    iterations: int,
+    largest_model: float,
 ) -> Integers:
     """Returns AIM's synthetic rows in the same cells.
 
@@ -203,7 +210,7 @@ def aim(
         if rho - used < 2 * (0.5 / sigma**2 + epsilon**2 / 8):
             sigma, epsilon = math.sqrt(1 / (2 * 0.9 * (rho - used))), math.sqrt(8 * 0.1 * (rho - used))
         used += 0.5 / sigma**2 + epsilon**2 / 8
-        cliques, largest = list(model.cliques), LARGEST_MODEL * used / rho
+        cliques, largest = list(model.cliques), largest_model * used / rho
         open_ones = [
             some
             for some in candidates
@@ -245,11 +252,12 @@ def error(made: Integers, cells: Integers, weights: Floats, axes: Sequence[Axis]
     return float(np.mean(found))
 
 
-def beside(data: Data, epsilon: str, *, iterations: int | None) -> dict[str, float]:
+def beside(data: Data, epsilon: str, *, iterations: int, largest_model: float) -> dict[str, float]:
     """Returns the errors of a synopsis and of AIM, and the processor seconds that each took.
 
     Args:
-        iterations: AIM's steps of mirror descent in each round; None for a synopsis alone.
+        iterations: AIM's steps of mirror descent in each round; 0 for a synopsis alone.
+        largest_model: Megabytes that AIM's junction tree may have.
     """
     rho, random = float(rho_within(Fraction(epsilon), DELTA)), np.random.default_rng()
     start = time.process_time()
@@ -258,11 +266,12 @@ def beside(data: Data, epsilon: str, *, iterations: int | None) -> dict[str, flo
     found = {"seconds": time.process_time() - start}
     axes = settle(transcript.asked, transcript.first).axes
     cells = in_axes(data, axes)
+    print("cells", *(f"{axis.name} {axis.size}" for axis in axes), flush=True)
     for way in WAYS:
         found[str(way)] = error(made, cells, data.weights, axes, way)
     if iterations:
         start = time.process_time()
-        made = aim(cells, data.weights, axes, rho, data.max_rows, len(made), iterations)
+        made = aim(cells, data.weights, axes, rho, data.max_rows, len(made), iterations, largest_model)
         found["seconds AIM"] = time.process_time() - start
         for way in WAYS:
             found[f"{way} AIM"] = error(made, cells, data.weights, axes, way)
@@ -275,11 +284,12 @@ def main() -> None:
     options.add_argument("data", nargs="*", default=list(DATA))
     options.add_argument("--epsilon", nargs="*", default=list(EPSILONS))
     options.add_argument("--iterations", type=int, default=ITERATIONS, help="AIM's in each round; 0 for ours alone")
+    options.add_argument("--model-size", type=float, default=LARGEST_MODEL, help="megabytes of AIM's junction tree")
     given = options.parse_args()
     for name in given.data:
         data = DATA[name]()
         for epsilon in given.epsilon:
-            found = beside(data, epsilon, iterations=given.iterations)
+            found = beside(data, epsilon, iterations=given.iterations, largest_model=given.model_size)
             print(name, epsilon, *(f"{what} {value:.3f}" for what, value in found.items()), flush=True)
 
 
