@@ -237,11 +237,11 @@ def before_next(condition: Expression) -> Expression:
     """Returns a comparison of a date with a day as that with the next one, so that both spellings are the same."""
     match condition:
         case Call(function="le", arguments=(read, Literal(type=type) as day)) if read.type == type == DATE:
-            after = _after(day.value, DATE)
+            after = following(day.value, DATE)
             before = read, replace(day, value=after)
             return condition if after is None else replace(condition, function="lt", arguments=before)
         case Call(function="lt", arguments=(Literal(type=type) as day, read)) if read.type == type == DATE:
-            after = _after(day.value, DATE)
+            after = following(day.value, DATE)
             reached = replace(day, value=after), read
             return condition if after is None else replace(condition, function="le", arguments=reached)
         case _:
@@ -260,7 +260,7 @@ def _reached(rising: Expression, value: Expression, asked: Any, after: bool) -> 
     kind, period = value.type.kind, period_of(rising)
     try:
         if rising == value:
-            return _after(asked, value.type) if after else asked
+            return following(asked, value.type) if after else asked
         if period is not None and period[0] == value:
             day = datetime.date(asked, 1, 1) if isinstance(asked, int) else asked
             number = number_of(day, period[1])
@@ -301,7 +301,7 @@ def _like(day: datetime.date, type: Type) -> datetime.date:
     return datetime.date(day.year, day.month, day.day)
 
 
-def _after(value: Any, type: Type, by: int = 1) -> Any:
+def following(value: Any, type: Type, by: int = 1) -> Any:
     """Returns the next value of an ordered type; None where there is none."""
     if value is None:
         return None
@@ -322,7 +322,7 @@ def _after(value: Any, type: Type, by: int = 1) -> Any:
 
 
 def _before(value: Any, type: Type) -> Any:
-    return _after(value, type, -1)
+    return following(value, type, -1)
 
 
 def _replaced(expression: Expression, value: Expression, column: Column) -> Expression:

@@ -16,9 +16,10 @@ from dpquery.kernel.failures import one_error
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.kernel.work import Allowed
+from dpquery.plan.logical import Relation
 from dpquery.planner.keys.unlisted import unlisted_constants
 from dpquery.result.batch import Batch, of_tables
-from dpquery.result.finish import finish
+from dpquery.result.finish import Finished, finish
 from dpquery.result.table import Result
 from dpquery.reuse.answers import Answered
 from dpquery.reuse.dividing import Reuse
@@ -36,10 +37,15 @@ LEAST_PART = Fraction(1, 10**12)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What is said with an answer, and known before it: of what bounds leave out, and of numbers that say nothing."""
+    """What is said with an answer, and known before it: of what bounds leave out, and of numbers that say nothing.
+
+    Attributes:
+        intervals: What adds the intervals of numbers of public rows, by what the answer was computed by.
+    """
 
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    intervals: Callable[[Finished, Relation], Finished] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +113,8 @@ def finished(
             taus={one.id: one.tau for one in answered.measurements if one.tau is not None},
             withheld=made.private.withheld,
         )
+        if said.intervals is not None:
+            done = said.intervals(done, made.private.result)
         own = of_tables(answered.tables, answered.measurements, done.tables)
         results.append(
             Result(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.few import least_units
@@ -20,6 +21,7 @@ from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.parse import Named, parse, tables_named
 from dpquery.synopsis import stored
 from dpquery.synopsis.reading import SynopsisEngine, engine_over, with_synopses
+from dpquery.synopsis.sums import with_intervals
 from dpquery.synopsis.synopsis import Synopsis, SynopsisPlan
 
 
@@ -148,7 +150,9 @@ class Synopses(Mapping[str, Synopsis]):
         """Returns what the answers to queries over synopses say."""
         names = [{one.name.casefold() for one in _named(request)} for request in requests]
         notes = {name.casefold(): one.note for name, one in self.items()}
-        return [Told(notes=tuple(note for name, note in notes.items() if name in said)) for said in names]
+        known = partial(with_intervals, synopses=self._read()[0])
+        told = [tuple(note for name, note in notes.items() if name in said) for said in names]
+        return [Told(notes=one, intervals=known) for one in told]
 
     def close(self) -> None:
         """Ends the engine of synopses."""

@@ -48,6 +48,8 @@ by the continuous law, for a small epsilon (1.15 at 1 and 1e-6). For a delta nea
 few units of the ledger more: there a plan that errs less may not be looked for."""
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
+ADDED = {True: Mechanism.LAPLACE, False: Mechanism.GAUSSIAN}
+"""What is added to numbers where epsilon pays, or else rho."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +303,7 @@ def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool, pure: bool
         pure: Whether the budget counts epsilon: choices are then by permute-and-flip, which never errs more than the
             exponential mechanism. A ledger of rho counts four times as much for it, so it is not used there.
     """
-    usual = Mechanism.LAPLACE if in_epsilon else Mechanism.GAUSSIAN
+    usual = ADDED[in_epsilon]
     chooses = Mechanism.PERMUTE_AND_FLIP if pure and in_epsilon else Mechanism.EXPONENTIAL
     loss = PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
     return Noise(mechanism=chooses if measure.count in CHOICES else usual, loss=loss)
