@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium \
-	nodejs npm libdbd-pg-perl php-cli php-pgsql ruby-pg r-cran-rpostgresql libkrb5-dev gcc libc6-dev \
+	$(if $(shell command -v npm),,nodejs npm) libdbd-pg-perl php-cli php-pgsql ruby-pg r-cran-rpostgresql libkrb5-dev gcc libc6-dev \
 	libreoffice-base libreoffice-sdbc-postgresql python3-uno
 JAVA := default-jre-headless
 DRIVERS := pyodbc pexpect

@@ -57,6 +57,18 @@ def bar(part: Fraction, width: int = BAR) -> str:
     return full * filled + empty * (width - filled)
 
 
+def epsilon_of(rho: Fraction, delta: Fraction) -> str:
+    """Returns the epsilon that follows from rho at a delta, to three digits; "" without a delta.
+
+    Example:
+        >>> epsilon_of(Fraction(1, 100), Fraction(1, 10**6)), epsilon_of(Fraction(1, 100), Fraction(0))
+        ('0.622', '')
+    """
+    from dpquery.accounting.conversions import zcdp_to_approximate
+
+    return f"{float(zcdp_to_approximate(rho, delta)):.3g}" if delta and rho else ""
+
+
 def percent(part: Fraction) -> str:
     """Returns a part as a percentage of at most two digits that count, or as less than 0.1 %."""
     shown = float(part * 100)

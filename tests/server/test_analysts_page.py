@@ -50,3 +50,11 @@ def test_the_path_of_an_analyst(server: tuple[Serving, Path]) -> None:
         assert asker.history()[0]["query"] == BY_REGION
     finally:
         asker.close()
+
+
+def test_a_budget_in_rho_is_told_in_epsilon_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rho = {"currency": "rho", "budget": 0.5, "spent": 0.5, "remaining": 0.0}
+    delta = {"currency": "delta", "budget": 1e-6, "spent": 0.0, "remaining": 1e-6}
+    monkeypatch.setattr(Asker, "_table", lambda _, __: [dict(rho), dict(delta)])
+    told, same = Asker.budget(object.__new__(Asker))
+    assert told == rho | {"epsilon": {"budget": "5.22", "remaining": ""}} and same == delta

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpquery.accounting.conversions import zcdp_to_approximate
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of, told
 from dpquery.frontends.meaning import Account as Promised
 from dpquery.frontends.meaning import of_budgets, together
-from dpquery.frontends.text import percent
+from dpquery.frontends.text import epsilon_of, percent
 from dpquery.kernel.accountant import promise
 from dpquery.kernel.loss import show_amount
 from dpquery.ledger.ledger import Entry, Ledger
@@ -129,7 +128,7 @@ def _bars(account: Account) -> Iterator[Bar]:
         most, used, rest = (getattr(loss, part) for loss in (limit, spent, left))
         if most:
             share = Fraction(used, most)
-            as_epsilon = [_epsilon(rho, limit.delta) for rho in (used, most)] if part == "rho" else ["", ""]
+            as_epsilon = [epsilon_of(rho, limit.delta) for rho in (used, most)] if part == "rho" else ["", ""]
             yield Bar(
                 part=part,
                 spent=show_amount(used),
@@ -140,8 +139,3 @@ def _bars(account: Account) -> Iterator[Bar]:
                 spent_epsilon=as_epsilon[0],
                 limit_epsilon=as_epsilon[1],
             )
-
-
-def _epsilon(rho: Fraction, delta: Fraction) -> str:
-    """Returns the epsilon that follows from rho at a delta, to three digits; "" without a delta."""
-    return f"{float(zcdp_to_approximate(rho, delta)):.3g}" if delta and rho else ""

@@ -9,11 +9,13 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from dpquery.frontends.text import epsilon_of
 from dpquery.result.table import shown
 
 SHOWN = 200  # rows of an answer, and entries of the history
@@ -102,8 +104,12 @@ class Asker:
         return Answer(columns=_columns(names, rows[:SHOWN]), notices=tuple(self._notices), is_cut=len(rows) > SHOWN)
 
     def budget(self) -> list[dict[str, Any]]:
-        """Returns what may be spent, was spent, and is left, in each currency."""
-        return self._table("SELECT currency, budget, spent, remaining FROM dp.budget")
+        """Returns what may be spent, was spent, and is left, in each currency; of rho also the epsilon that follows."""
+        rows = self._table("SELECT currency, budget, spent, remaining FROM dp.budget")
+        delta = next((Fraction(row["budget"]) for row in rows if row["currency"] == "delta"), Fraction(0))
+        for row in (row for row in rows if row["currency"] == "rho"):
+            row["epsilon"] = {part: epsilon_of(Fraction(row[part]), delta) for part in ("budget", "remaining")}
+        return rows
 
     def declared(self) -> dict[str, list[dict[str, Any]]]:
         """Returns the columns of each table."""
