@@ -81,7 +81,11 @@ def columns_of_pandas(frame: pd.DataFrame, types: Mapping[str, str]) -> Columns:
     if isinstance(frame.index, pd.MultiIndex):
         raise CatalogError("the frame's rows are indexed by several levels: make columns of them, with reset_index()")
     if not frame.columns.is_unique:
-        raise CatalogError("the frame has two columns of the same name: rename or drop one of them")
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise CatalogError(
+            f"the frame has two columns of the same name, {name!r}: rename one, or keep the first of each name by "
+            "df.loc[:, ~df.columns.duplicated()]"
+        )
     found = Columns()
     for name in _allowed(list(frame.columns), found):
         series = frame[name]
@@ -161,7 +165,9 @@ def _of_dtype(dtype: Any, series: pd.Series[Any] | None) -> tuple[str, bool]:
     ):
         plain = isinstance(dtype, np.dtype) and dtype.kind in "bi"
         return kinds[dtype.kind], not plain
-    return f"?its dtype {dtype} is not supported; convert it with astype", True
+    is_span = getattr(dtype, "kind", "") == "m"
+    how = "take its seconds, with .dt.total_seconds()" if is_span else "convert it with astype"
+    return f"?its dtype {dtype} is not supported; {how}", True
 
 
 def _is_special(dtype: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 
@@ -12,6 +12,7 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
 from dpquery.frontends.pandas.aggregates import aggregate, demand, method, numbers
 from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.picked import no_attribute
 from dpquery.frontends.pandas.values import ASKED, quoted
 from dpquery.result.table import Result
 
@@ -108,6 +109,11 @@ class Groups:
         if not isinstance(functions, list | tuple):
             raise UnsupportedQueryError("name aggregates with strings; functions are never called on rows")
         return list(functions)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(name)
 
     def _table(self, items: list[Item], asked: Mapping[str, Any], params: Mapping[str, object] | None = None) -> Any:
         """Returns the aggregates of each group as a frame, or of one chosen column as a Series."""

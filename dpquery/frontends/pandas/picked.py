@@ -39,6 +39,11 @@ ADVICE = {
     "info": "df.dp.columns lists the columns, df.dp.count() counts the values of each",
     "plot": "plot the answer: df.dp.groupby('region').size().plot(), or with its intervals df.dp.last.plot()",
     "hist": "df.dp.histogram('x', bins) counts, and df.dp.last.plot(kind='bar') draws it with its intervals",
+    **dict.fromkeys(("isna", "isnull", "notna", "notnull"), "df.dp[df.dp['x'].isna()].count() counts missing values"),
+    **dict.fromkeys(
+        ("rolling", "expanding", "shift", "diff", "cumsum", "rank"),
+        "rows of different people are not put in order; df.dp.sql has windows within one person's rows",
+    ),
     "boxplot": "df.dp.describe(columns) has the quartiles",
 }
 """What to do instead of what pandas' frames have and a protected one has not."""
@@ -183,6 +188,11 @@ class Mask(Expression):
     def __invert__(self) -> Mask:
         return Mask(self.frame, f"(not {self.text})", self.values)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"a mask has no {name!r}: df.dp[mask].count() counts the rows for which it holds")
+
 
 def _mask(other: object) -> Mask:
     if not isinstance(other, Mask):
@@ -271,7 +281,8 @@ def key_of_moment(frame: Protected, column: str, part: str, sql: str, *, is_mome
     seen = frame._column(column)
     if not seen.is_moment:
         raise UnsupportedQueryError(
-            f"{part} of {column}: its values are of type {seen.type}", advice="Moments have it."
+            f"{part} of {column}: its values are of type {seen.type}",
+            advice=f"Moments have it: df.assign({column}=pd.to_datetime(df[{column!r}])).dp.protect() reads them.",
         )
     shown = seen if is_moment else replace(seen, type="int64", dtype=None, bounds=None, zone="")
     return Key(name=f"{column} {part}", sql=sql.format(quoted(column)), shown=shown)

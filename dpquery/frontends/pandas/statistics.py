@@ -137,7 +137,9 @@ class Statistics:
             if isinstance(func, Mapping)
             else dict.fromkeys(numbers("mean", self._view.columns, self._held.unit), func)
         )
-        pairs = [(name, one) for name, ones in given.items() for one in ([ones] if isinstance(ones, str) else ones)]
+        pairs = [
+            (name, one) for name, ones in given.items() for one in (ones if isinstance(ones, list | tuple) else [ones])
+        ]
         items = [f"{aggregate(one, self._column(name))} AS {quoted(f'{name} {one}')}" for name, one in pairs]
         if not items:
             raise UnsupportedQueryError("agg takes aggregates by their names", advice="Write agg({'spend': 'mean'}).")
