@@ -13,6 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpquery as dp
+from dpquery.errors import CatalogError
 from tests.architecture.package import ROOT
 
 COLUMNS = [f"c{i}" for i in range(6)]
@@ -51,9 +52,18 @@ def ask(folder: Path, limit: int) -> None:
 
 
 def prepare(folder: Path, limit: int, shards: int) -> None:
-    """Prepares files with a limit of the engine alone: buffers of Parquet files that it reads and writes are beside."""
+    """Prepares files under limits of the engine and of the system, of which the second begins with the first line that
+    is said, when the engine's threads are there."""
     sources, ledger, memory = {"visits": str(folder / "visits")}, folder / "ledger", f"{limit}MiB"
-    dp.prepare(CATALOG, sources, folder / "data", ledger=ledger, shards=shards, memory_limit=memory, spill=folder)
+    limits = iter([limit])
+
+    def say(_: str) -> None:
+        for megabytes in limits:
+            limit_memory(megabytes)
+
+    dp.prepare(
+        CATALOG, sources, folder / "data", ledger=ledger, shards=shards, memory_limit=memory, spill=folder, say=say
+    )
 
 
 def written(folder: Path, table: pa.Table, shards: int) -> int:
@@ -92,21 +102,37 @@ def test_shards_are_read_within_the_limit(tmp_path: Path, rows: int, shards: int
     assert "BackendError: the query could not be computed" in asked(tmp_path / "1", limit)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("gigabytes", "limit"), [(2, 768), (20, 4096)])
-def test_files_larger_than_memory_are_prepared_and_asked_within_it(tmp_path: Path, gigabytes: int, limit: int) -> None:
-    """Each person has ten rows. The longest takes three times 20 GB of the disk: sources, rows by shard, and shards."""
-    draw, rows = np.random.default_rng(2), 2_000_000
+@pytest.mark.parametrize(
+    ("rows", "shards", "limit"),
+    [
+        (1_400_000, 8, 64),
+        pytest.param(38_000_000, 40, 768, marks=pytest.mark.slow),
+        pytest.param(380_000_000, 400, 4096, marks=pytest.mark.slow),
+    ],
+)
+def test_files_larger_than_memory_are_prepared_and_asked_within_it(
+    tmp_path: Path, rows: int, shards: int, limit: int
+) -> None:
+    """Each person has twenty rows. The longest takes three times 20 GB of the disk: sources, rows by shard, shards."""
+    draw = np.random.default_rng(2)
     (tmp_path / "visits").mkdir()
-    for file in range(gigabytes * 2**30 // (8 * rows * (1 + len(COLUMNS)))):
-        columns = {name: draw.integers(-(2**63), 2**63 - 1, rows) for name in COLUMNS}
-        table = pa.table({"person": draw.integers(0, gigabytes * 10**6, rows), **columns})
-        parquet.write_table(table, tmp_path / "visits" / f"{file}.parquet")
-    size = sum(file.stat().st_size for file in (tmp_path / "visits").iterdir())
-    assert size > 0.9 * gigabytes * 2**30 > limit * 2**20
+    for file, size in enumerate([2_000_000] * (rows // 2_000_000) + [rows % 2_000_000]):
+        columns = {name: draw.integers(-(2**63), 2**63 - 1, size) for name in COLUMNS}
+        table = pa.table({"person": draw.integers(0, rows // 20, size), **columns})
+        parquet.write_table(table, tmp_path / "visits" / f"{file}.parquet", row_group_size=100_000)
+    assert sum(file.stat().st_size for file in (tmp_path / "visits").iterdir()) > limit * 2**20
     dp.create_ledger(CATALOG, tmp_path / "ledger").close()
-    assert _run(tmp_path, limit, 20 * gigabytes) == ""
+    assert _run(tmp_path, limit, shards) == ""
     assert asked(tmp_path, limit) == ""
+
+
+def test_a_preparation_that_needs_more_memory_says_so_and_keeps_nothing(tmp_path: Path) -> None:
+    """Of a million persons with a row each, whose numbers alone take more than there is."""
+    table = pa.table({"person": np.arange(1_000_000), **{name: np.zeros(1_000_000, np.int64) for name in COLUMNS}})
+    ledger, folder = dp.create_ledger(CATALOG, tmp_path / "ledger"), tmp_path / "data"
+    with pytest.raises(CatalogError, match="it takes more than the memory limit; set a higher one"):
+        dp.prepare(CATALOG, {"visits": table}, folder, ledger=ledger, memory_limit="64MiB", spill=False)
+    assert not [*folder.rglob("*.parquet")]
 
 
 if __name__ == "__main__":

@@ -48,8 +48,11 @@ FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'300KB'"}
 """Settings of one that reads files: to hand back each block of 256 KB takes twice as long as to read a page. Freed
 pieces that are larger are handed back, so that threads do not each keep what the steps of a statement used; `hand_back`
 does the rest once for a statement."""
-PREPARED_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}
-"""Settings of one that reads prepared data, whose pages are freed in pieces of up to 1 MB."""
+PREPARED_SETTINGS = {
+    "allocator_bulk_deallocation_flush_threshold": "'1200KB'",  # their pages are freed in pieces of up to 1 MB
+    "parquet_metadata_cache": "true",  # a table may have hundreds of files, and what they say of themselves is long
+}
+"""Settings of one that reads prepared data."""
 HANDED_BACK = "CREATE TABLE large AS SELECT NULL::INTEGER[400] AS value"
 HAND_BACK = "WITH kept AS MATERIALIZED (FROM large) SELECT COUNT(value) FROM kept"
 """The engine asks for 3 MB at once to read the table that the first makes, more than the threshold, and uses none."""

@@ -135,6 +135,8 @@ class Preparing(PublicTables):
             count = self._number_units(shards)
             written = dict(self._write_tables(count))
             self._verify(count, written)
+        except duckdb.OutOfMemoryException:
+            reason = "it takes more than the memory limit; set a higher one"
         except duckdb.Error as error:
             reason = type(error).__name__  # its words may quote data
         else:
@@ -221,6 +223,10 @@ class Preparing(PublicTables):
         if self._earlier is not None and type != self._earlier.type_of(self._owned[0].name, CODE, self._run):
             raise Unfit("more units than there is room for")
         self._run(f"CREATE TABLE units AS SELECT unit, shard, CAST(code AS {type}) AS code FROM ({numbered})")
+        self._run("DROP TABLE placed")
+        for i in range(len(self._owned)):  # once, and so that rows are joined with one table, in less memory
+            joined = f"SELECT held{i}.*, shard, code FROM held{i} JOIN units USING (unit)"
+            self._run(f"CREATE OR REPLACE TABLE held{i} AS {joined}")
 
     def _find_changed(self) -> None:
         """Makes for each table with owners a table of the units that have more rows than before, in a block."""
@@ -300,14 +306,14 @@ class Preparing(PublicTables):
         if table.ownership is None:
             shard = "0" if table.public else f"row_number() OVER () % {count}"
             return f"SELECT *, {self._part(table, shard, 'given')} AS {quoted(PART)} FROM ({declared}) AS given"
-        held = f"SELECT held.*, shard, code FROM held{self._owned.index(table)} AS held JOIN units USING (unit)"
+        held = f"held{self._owned.index(table)}"
         left_out = [BLOCK, *([OWNER] if table.ownership.is_stored else [])]
         columns = f"given.* EXCLUDE ({', '.join(map(quoted, left_out))}), held.code AS {quoted(CODE)}"
         part = self._part(table, "held.shard", "given")
         columns += f', CAST(held."rows" AS UINTEGER) AS {quoted(ROWS)}, {part} AS {quoted(PART)}'
         on = f"held.unit = given.{quoted(OWNER)}"
         on += "" if table.blocks is None else f" AND held.block IS NOT DISTINCT FROM given.{quoted(BLOCK)}"
-        return f"SELECT {columns} FROM ({declared}) AS given JOIN ({held}) AS held ON {on}"
+        return f"SELECT {columns} FROM ({declared}) AS given JOIN {held} AS held ON {on}"
 
     def _parted(self, rows: str, place: int, count: int) -> Iterator[str | None]:
         """Writes rows once, by part, and yields a SELECT of each part or None: sources are read once for all parts."""

@@ -1,7 +1,8 @@
 """Statements of the embedded engine: parsed once where they are asked again, and run within the time limit.
 
 The engine plans a statement that reads a table anew for each run, as what it reads may have changed; so nothing that a
-run knew of files is left. Keeping it as a prepared one would save no more than its parsing, and cost another planning.
+run knew of files is left, but for what prepared ones, which never change, say of themselves. Keeping it as a prepared
+one would save no more than its parsing, and cost another planning.
 """
 
 from __future__ import annotations
