@@ -51,10 +51,10 @@ class Remembered:
         lines: All lines as they are.
     """
 
-    levels: list[Checkpoint]
+    levels: tuple[Checkpoint, ...]
     durable: Checkpoint | None
     is_cut_short: bool
-    lines: list[bytes]
+    lines: tuple[bytes, ...]
 
     @property
     def newest(self) -> Mark:
@@ -83,7 +83,7 @@ class MarkFile:
             with self._told(), disk.opened(self.path, os.O_RDWR) as descriptor:  # what cannot be written is refused
                 content = os.pread(descriptor, SLOT * LINES + 1, 0)
             try:
-                found = self._remembered(content, identity)
+                found = _remembered(self.path, content, identity)
             except LedgerError:
                 if last == TRIES - 1:
                     raise
@@ -111,7 +111,7 @@ class MarkFile:
     def advance(self, descriptor: int, identity: str, level: Checkpoint) -> None:
         """Remembers a level durably, unless a later one is remembered, in one's turn. Then says that it is durable."""
         with self._told():
-            found = self._remembered(os.pread(descriptor, SLOT * LINES + 1, 0), identity)
+            found = _remembered(self.path, os.pread(descriptor, SLOT * LINES + 1, 0), identity)
             if found.newest.seq < level.mark.seq:
                 changes = _changes(found, level)
             else:  # a sync that failed may have left them in memory alone, and a later one would not tell
@@ -130,20 +130,6 @@ class MarkFile:
             fresh.replace(self.path)
             disk.sync_folder(self.path.parent)
 
-    def _remembered(self, content: bytes, identity: str) -> Remembered:
-        if len(content) != SLOT * LINES:
-            raise LedgerError(f"its mark {self.path} is damaged: it has the wrong length{REMEDY}")
-        lines = [content[start : start + SLOT] for start in range(0, len(content), SLOT)]
-        if lines[TITLE] != _title(identity):
-            raise LedgerError(f"its mark {self.path} is damaged, or belongs to another ledger{REMEDY}")
-        read = [_level(line) for line in lines]
-        broken = [read[place] is None and line != BLANK for place, line in enumerate(lines)]
-        levels = sorted({level for level in read[NEWEST:] if level is not None}, key=lambda level: -level.mark.seq)
-        newest = [level for level in read[NEWEST:OLDER] if level is not None]
-        if not newest or levels[-1].mark != Mark(0, identity):
-            raise LedgerError(f"its mark {self.path} is damaged{REMEDY}")
-        return Remembered(levels, read[DURABLE], any(broken[NEWEST:OLDER]) and any(broken[OLDER:]), lines)
-
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
         try:
@@ -161,6 +147,24 @@ REMEDY = (
     ". Restore a copy of it; an older copy is safe. If there is none, delete it; the owner can then run dpquery "
     "ledger reconcile --mark-is-lost"
 )
+
+
+@lru_cache(maxsize=16)  # between two charges a mark is read several times
+def _remembered(path: Path, content: bytes, identity: str) -> Remembered:
+    """Returns what the content of a mark says, which follows from it alone; raises LedgerError where it is damaged."""
+    if len(content) != SLOT * LINES:
+        raise LedgerError(f"its mark {path} is damaged: it has the wrong length{REMEDY}")
+    lines = tuple([content[start : start + SLOT] for start in range(0, len(content), SLOT)])
+    if lines[TITLE] != _title(identity):
+        raise LedgerError(f"its mark {path} is damaged, or belongs to another ledger{REMEDY}")
+    read = [_level(line) for line in lines]
+    broken = [read[place] is None and line != BLANK for place, line in enumerate(lines)]
+    found = {level for level in read[NEWEST:] if level is not None}
+    levels = tuple(sorted(found, key=lambda level: -level.mark.seq))
+    newest = [level for level in read[NEWEST:OLDER] if level is not None]
+    if not newest or levels[-1].mark != Mark(0, identity):
+        raise LedgerError(f"its mark {path} is damaged{REMEDY}")
+    return Remembered(levels, read[DURABLE], any(broken[NEWEST:OLDER]) and any(broken[OLDER:]), lines)
 
 
 def _slot_of(seq: int) -> int:

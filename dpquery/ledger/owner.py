@@ -59,5 +59,5 @@ def lost(replay: Replay, marks: MarkFile, holds: Holds, *, is_mark_lost: bool) -
 def kept(replay: Replay, marks: MarkFile, holds: Holds) -> list[Checkpoint]:
     """Returns what a mark goes on remembering when a ledger is accepted: the levels that the chain holds."""
     founding = Checkpoint(Mark(0, replay.terms.identity), NOTHING)
-    levels = marks.read(replay.terms.identity).levels if marks.path.exists() else [founding]
+    levels = marks.read(replay.terms.identity).levels if marks.path.exists() else (founding,)
     return [level for level in levels if holds(level.mark)]

@@ -37,7 +37,7 @@ def mark(tmp_path: Path) -> MarkFile:
 
 
 def test_a_new_mark_remembers_the_founding(mark: MarkFile) -> None:
-    assert mark.read(IDENTITY).levels == [Checkpoint(Mark(0, IDENTITY), (0, 0, 0))]
+    assert mark.read(IDENTITY).levels == (Checkpoint(Mark(0, IDENTITY), (0, 0, 0)),)
     with pytest.raises(LedgerError, match="File exists"):
         mark.make(IDENTITY)
 
