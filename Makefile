@@ -11,6 +11,9 @@ JAVA := default-jre-headless
 DRIVERS := pyodbc pexpect
 QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
 
+# Tests start hundreds of processes; where the environment forbids to keep bytecode, each compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test tests test-clients test-spark check quick lint coverage slow mutants versions wheel bench docs site clean
 
 $(READY): pyproject.toml
