@@ -9,7 +9,7 @@ CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java de
 	libreoffice-base libreoffice-sdbc-postgresql python3-uno
 JAVA := default-jre-headless
 DRIVERS := pyodbc pexpect
-QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
+QUICK := architecture cases mutants/test_places.py unit/catalog unit/sql
 
 # Tests start hundreds of processes; where the environment forbids to keep bytecode, each compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE

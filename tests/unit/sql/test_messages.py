@@ -24,7 +24,7 @@ ANSWERED = [
     ("shop", "postgres", "SELECT COUNT(*) FROM orders WHERE shipped_at > ordered_at + 3 * INTERVAL '1 day'"),
 ]  # fmt: skip
 ADVISED = [
-    ("hospital", "SELECT AVG(discharged - admitted) FROM admissions", "EXTRACT(EPOCH FROM a - b)"),
+    ("hospital", "SELECT AVG(discharged - admitted) FROM admissions", "EXTRACT(EPOCH FROM AVG(discharged - admitted))"),
     ("shop", "SELECT ARRAY[age] FROM customers", "ask for each by itself"),
     ("shop", "SELECT (ARRAY_AGG(age))[1] FROM customers", "FIRST(x ORDER BY y)"),
     ("hr", "SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY salary) AS r FROM employees) t", "PARTITION BY"),
