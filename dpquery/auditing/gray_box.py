@@ -136,13 +136,7 @@ class GrayBox:
         seen: list[Seen] = []
         with contextlib.closing(hall.open(maker.sources())) as database:
             for question in self.questions:
-                try:
-                    steps = database.steps(question.text, question.options, question.params)
-                except QueryError as error:
-                    seen.append(Seen(question, refused=str(error).split("\n", 1)[0]))
-                    continue
-                names = [f" (step {i} of {len(steps)})" for i in range(1, len(steps) + 1)] if len(steps) > 1 else [""]
-                seen += [Seen(question, step=name, plan=plan) for name, plan in zip(names, steps, strict=True)]
+                seen += _planned(database, question)
         self.seen = seen
         return {place: one.plan for place, one in enumerate(seen) if one.plan is not None}
 
@@ -170,6 +164,20 @@ class GrayBox:
                     left, right = (stack.enter_context(contextlib.closing(side)) for side in sides)
                     for place in list(plans)[i :: len(pairs)]:
                         _compare_shapes(self.seen[place], left, right, plans[place])
+
+
+def _planned(database: Database, question: Question) -> list[Seen]:
+    """Returns a query's steps in the first dialect that does not refuse it, else why the first of all does."""
+    refused = ""
+    for one in question.readings:
+        try:
+            steps = database.steps(one.text, one.options, one.params)
+        except QueryError as error:
+            refused = refused or str(error).split("\n", 1)[0]
+            continue
+        names = [f" (step {i} of {len(steps)})" for i in range(1, len(steps) + 1)] if len(steps) > 1 else [""]
+        return [Seen(one, step=name, plan=plan) for name, plan in zip(names, steps, strict=True)]
+    return [Seen(question, refused=refused)]
 
 
 def _compare_all(one: Seen, world: World, inputs: Sequence[Inputs], prepared: Prepared, declared: Declarations) -> None:

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from dpquery.auditing.inputs import Prepared
@@ -21,6 +21,7 @@ from dpquery.plan.expr import Literal
 from dpquery.plan.types import BOOLEAN, Kind
 from dpquery.session.options import Asked, Options
 from dpquery.sql.parse.parameters import Given
+from dpquery.sql.parse.parse import DIALECTS
 
 MOST = 60
 """Queries that are made from a catalog."""
@@ -29,11 +30,22 @@ _LOSS = re.compile(r"--\s*(epsilon|delta|rho|max_groups|max_rows)\s*=\s*([0-9.eE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A query, and what is asked with it."""
+    """A query, and what is asked with it.
+
+    Attributes:
+        dialects: Those that it may be in, where that is not known: it is asked in the first that does not refuse it.
+    """
 
     text: str
     options: Options
     params: Given = None
+    dialects: tuple[str, ...] = ()
+
+    @property
+    def readings(self) -> tuple[Question, ...]:
+        """The query in each dialect that it may be in."""
+        made = (replace(self, options=self.options.but(dialect=one), dialects=()) for one in self.dialects)
+        return tuple(made) or (self,)
 
 
 def usual(catalog: Catalog) -> Options:
@@ -71,7 +83,8 @@ def of_log(entries: Iterable[Entry], catalog: Catalog) -> tuple[list[Question], 
                 left_out[str(error)] += 1
                 continue
             for one in queries:
-                question = Question(text=one.text, options=charged(entry, catalog), params=one.params)
+                options = charged(entry, catalog)
+                question = Question(text=one.text, options=options, params=one.params, dialects=tuple(DIALECTS))
                 found[f"{one.text} {one.params!r}"] = question
     return list(found.values()), [f"{kind}: {count:,} in the log" for kind, count in left_out.items()]
 

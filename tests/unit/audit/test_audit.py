@@ -194,18 +194,20 @@ def test_charges_are_computed_anew_from_stored_noise(tmp_path: Path) -> None:
 def test_an_audit_from_the_log_asks_with_parameters_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
     made, text = catalog(budget={"epsilon": 40}), "SELECT COUNT(*) AS n FROM visits WHERE score > $1"
     in_steps = "SELECT COUNT(*) AS n FROM visits WHERE score > (SELECT AVG(score) FROM visits)"
+    other = "SELECT `kind`, COUNTIF(score > 2) AS n FROM `visits` GROUP BY ALL"
     ledger = dp.create_ledger(made, tmp_path / "ledger")
     with dp.connect(made, {"visits": visits()}, ledger=ledger, analyst="ann") as session:
         for value in (3, 4, 4):
             session.sql(text, params=[value], epsilon=1, fresh=True)
         session.sql(in_steps, epsilon=1)
+        session.sql(other, dialect="bigquery", epsilon=1)
         session.batch([text.replace("$1", "5"), text.replace("$1", "6")], epsilon=1)
         session.synopsis("visits", ["kind"], epsilon=1)
     section = dp.audit(made, ledger=ledger, from_log=True, pairs=1, answers=0).sections[0]
     ledger.close()
     steps = [f"{in_steps} (step {step} of 2)" for step in (1, 2)]
     alone = [text.replace("$1", value) for value in ("5", "6")]
-    assert [line.name for line in section.lines] == [text, text, *steps, *alone]
+    assert [line.name for line in section.lines] == [text, text, *steps, other, *alone]
     assert not section.violations and section.not_done == ("synopses: 1 in the log",)
     assert all(line.figures["moved"] for line in section.lines if line.name == text)
 
