@@ -1,8 +1,8 @@
 """Numbers of an answer over synthetic rows that are sums of measured cells, and intervals that hold those of the table.
 
 A count or a sum whose groups and conditions each read one column, and are the same in all of a measured cell, is linear
-in a measured table. The measured cells added up are the table's number with noise of a known law, whatever the
-synthetic rows say; so the interval is around them, and may lie beside the number that is shown.
+in a measured table. The measured cells added up are the table's number with noise of a known law, and the
+synthetic rows do not change that; so the interval is around them, and may lie beside the number that is shown.
 
 Which tables a round measures follows from earlier rounds alone, so of each round the table with the least noise is
 fixed before its noise is drawn. The interval of each of the ROUNDS fails with a part of the failure, so that of all of
