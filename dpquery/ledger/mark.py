@@ -159,10 +159,8 @@ def _remembered(path: Path, content: bytes, identity: str) -> Remembered:
         raise LedgerError(f"its mark {path} is damaged, or belongs to another ledger{REMEDY}")
     read = [_level(line) for line in lines]
     broken = [read[place] is None and line != BLANK for place, line in enumerate(lines)]
-    found = {level for level in read[NEWEST:] if level is not None}
-    levels = tuple(sorted(found, key=lambda level: -level.mark.seq))
-    newest = [level for level in read[NEWEST:OLDER] if level is not None]
-    if not newest or levels[-1].mark != Mark(0, identity):
+    levels = tuple(sorted({level for level in read[NEWEST:] if level is not None}, key=lambda level: -level.mark.seq))
+    if {*read[NEWEST:OLDER]} == {None} or levels[-1].mark != Mark(0, identity):
         raise LedgerError(f"its mark {path} is damaged{REMEDY}")
     return Remembered(levels, read[DURABLE], any(broken[NEWEST:OLDER]) and any(broken[OLDER:]), lines)
 

@@ -225,8 +225,7 @@ class Preparing(PublicTables):
         self._run(f"CREATE TABLE units AS SELECT unit, shard, CAST(code AS {type}) AS code FROM ({numbered})")
         self._run("DROP TABLE placed")
         for i in range(len(self._owned)):  # once, and so that rows are joined with one table, in less memory
-            joined = f"SELECT held{i}.*, shard, code FROM held{i} JOIN units USING (unit)"
-            self._run(f"CREATE OR REPLACE TABLE held{i} AS {joined}")
+            self._run(f"CREATE OR REPLACE TABLE held{i} AS FROM held{i} JOIN units USING (unit)")
 
     def _find_changed(self) -> None:
         """Makes for each table with owners a table of the units that have more rows than before, in a block."""
@@ -236,10 +235,8 @@ class Preparing(PublicTables):
             self._run(f"CREATE TABLE before{i} AS SELECT DISTINCT {columns} FROM {self._earlier.scan(table.name)}")
             same = "held.unit = before.unit AND held.block IS NOT DISTINCT FROM before.block"
             other = 'held."rows" IS DISTINCT FROM before."rows"'
-            changed = f"SELECT held.unit, held.block FROM held{i} AS held LEFT JOIN before{i} AS before ON {same}"
-            self._run(
-                f"CREATE TABLE changed{i} AS SELECT code, block FROM ({changed} WHERE {other}) JOIN units USING (unit)"
-            )
+            changed = f"SELECT held.code, held.block FROM held{i} AS held LEFT JOIN before{i} AS before ON {same}"
+            self._run(f"CREATE TABLE changed{i} AS {changed} WHERE {other}")
 
     def _fresh(self, table: Table, rows: str) -> frozenset[int] | None:
         """Returns the parts of a table that have to be written; None for all."""
@@ -264,8 +261,7 @@ class Preparing(PublicTables):
         for place, table in enumerate(self._catalog.tables.values()):
             if self._share is not None and table.public is not (self._share.shard is None):
                 continue
-            rows, cells, key = self._rows(table, count), self._cells(table), self._key
-            number = 1 if table.public else count
+            rows, cells, number = self._rows(table, count), self._cells(table), 1 if table.public else count
             fresh, order = self._fresh(table, rows), order_of(table)
             if fresh:
                 rows = f"SELECT * FROM ({rows}) WHERE {quoted(PART)} IN ({', '.join(map(str, sorted(fresh)))})"
@@ -281,7 +277,7 @@ class Preparing(PublicTables):
                 if text is None and cell:
                     continue
                 text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
-                self._run(copied(text, file, labels(self._made, table.name, self._first + shard, cell), key))
+                self._run(copied(text, file, labels(self._made, table.name, self._first + shard, cell), self._key))
                 files[shard].append(replace(kept(file, cell), made=self._made))
                 if not table.public:
                     self._tell(table, shard, count, file)
