@@ -24,6 +24,7 @@ from dpquery.planner.protect.grouping_sets import SeparateMeasurement
 from dpquery.planner.protect.protect import (
     ContributionBounds,
     PrivatePlan,
+    Tables,
     has_public_keys,
     private_plan,
     separate_measurements,
@@ -31,7 +32,7 @@ from dpquery.planner.protect.protect import (
 from dpquery.planner.protect.together import with_sums
 from dpquery.planner.protect.totals import mixes
 from dpquery.planner.protect.withheld import without_few
-from dpquery.planner.ranges.declared import with_declared
+from dpquery.planner.ranges.declared import Certain, with_declared
 from dpquery.units.declarations import Neighbours
 from dpquery.units.sizes import Sizes
 
@@ -100,7 +101,8 @@ Observer = Callable[[Pass, Draft], None]
 
 
 def _declared(draft: Draft, terms: PlanningTerms) -> Draft:
-    return replace(draft, logical=tuple(with_declared(plan, terms.catalog) for plan in draft.logical))
+    known: Certain = {}  # several queries read the same boundaries
+    return replace(draft, logical=tuple(with_declared(plan, terms.catalog, known) for plan in draft.logical))
 
 
 def _together(draft: Draft, terms: PlanningTerms) -> Draft:
@@ -151,8 +153,8 @@ def _measure(draft: Draft, terms: PlanningTerms) -> Draft:
 
 
 def _combine(draft: Draft, _: PlanningTerms) -> Draft:
-    made = zip(draft.logical, draft.measured, draft.variances, strict=True)
-    return replace(draft, private=tuple(private_plan(*each) for each in made))
+    made, known = zip(draft.logical, draft.measured, draft.variances, strict=True), Tables()
+    return replace(draft, private=tuple(private_plan(*each, known) for each in made))
 
 
 def _allocate(draft: Draft, terms: PlanningTerms) -> Draft:

@@ -133,24 +133,26 @@ def separate_measurements(
     return measured
 
 
-def private_plan(
-    logical: LogicalPlan, measured: Sequence[SeparateMeasurement], variances: Mapping[str, Expression]
-) -> PrivatePlan:
+Measured = Sequence[SeparateMeasurement]
+Variances = Mapping[str, Expression]
+Tables = dict[tuple[object, ...], list[Relation]]
+"""By measurements and families: the tables in place of the boundaries, made once for all queries that read them."""
+
+
+def private_plan(logical: LogicalPlan, measured: Measured, variances: Variances, known: Tables) -> PrivatePlan:
     """Returns the plan that releases each boundary; its alternatives add some of them up from finer ones."""
-    plain = _with_sums(logical, measured, variances)
+    plain = _with_sums(logical, measured, variances, known)
     if variances or all(one.joint is None for one in measured):  # intervals of reports follow counts, not vectors
         return plain
-    return replace(plain, forms=(_with_sums(logical, [one.joint or one for one in measured], variances),))
+    return replace(plain, forms=(_with_sums(logical, [one.joint or one for one in measured], variances, known),))
 
 
-def _with_sums(
-    logical: LogicalPlan, measured: Sequence[SeparateMeasurement], variances: Mapping[str, Expression]
-) -> PrivatePlan:
+def _with_sums(logical: LogicalPlan, measured: Measured, variances: Variances, known: Tables) -> PrivatePlan:
     families = [{number: measured[number] for number in family} for family in logical.families]
     notes = tuple(
         (tuple(family), "" if grouping_sets.sums(family) else grouping_sets.obstacle(family)) for family in families
     )
-    first, *others = (_plan(logical, measured, chosen) for chosen in grouping_sets.combinations(families))
+    first, *others = (_plan(logical, measured, chosen, known) for chosen in grouping_sets.combinations(families))
     others = [replace(other, variances=variances) for other in others]
     return replace(first, families=notes, alternatives=tuple(others), variances=variances)
 
@@ -160,17 +162,18 @@ def has_public_keys(catalog: Catalog, public: Sizes) -> Callable[[str, Relation]
     return lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None
 
 
-def _plan(logical: LogicalPlan, measured: Sequence[SeparateMeasurement], sums: dict[int, Sum]) -> PrivatePlan:
+def _plan(logical: LogicalPlan, measured: Measured, sums: dict[int, Sum], known: Tables) -> PrivatePlan:
     """Returns the plan that adds up the given boundaries and releases all others."""
     released = [number for number in range(len(measured)) if number not in sums]
     place = {number: index for index, number in enumerate([*released, *sums])}
-    replaced = {
-        n: _released(place[n], logical.boundaries[n], measured[n].aggregate, measured[n].computed) for n in released
-    }
-    replaced |= {n: _released(place[n], logical.boundaries[n], one.aggregate, one.computed) for n, one in sums.items()}
-    families = {number for family in logical.families for number in family}
-    replaced |= {n: _possible(replaced[n], logical.boundaries[n]) for n in replaced.keys() - families}
-    tables = [replaced[number] for number in range(len(measured))]
+    name = *map(id, measured), *sums, logical.families
+    if sums or name not in known:
+        families, known[name] = {number for family in logical.families for number in family}, []
+        for n, (boundary, own) in enumerate(zip(logical.boundaries, measured, strict=True)):
+            one = sums.get(n, own)
+            table = _released(place[n], boundary, one.aggregate, one.computed)
+            known[name].append(table if n in families else _possible(table, boundary))
+    tables = known[name]
     return PrivatePlan(
         aggregates=tuple(measured[number].aggregate for number in released),
         result=_replace(logical.result, tables),

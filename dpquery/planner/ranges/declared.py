@@ -38,14 +38,22 @@ from dpquery.planner.ranges.ranges import Ranges, ranges_of
 _ONE_ROW = Values(columns=(OutputColumn(id="one_row", name="", type=INT64),), rows=((0,),))
 
 
-def with_declared(logical: LogicalPlan, catalog: Catalog) -> LogicalPlan:
+Certain = dict[int, dict[str, Expression]]
+"""Of boundaries, by identity, the aggregates that are certain."""
+
+
+def with_declared(logical: LogicalPlan, catalog: Catalog, found: Certain) -> LogicalPlan:
     """Returns the plan without the aggregates that the declarations answer, which are read as constants instead.
 
     A grand total of nothing else is no boundary any more. Grouping sets stay as they are: they are planned together.
+
+    Args:
+        found: Gets what is certain of each boundary, which several plans may share.
     """
     if logical.families:
         return logical
-    certain = [_certain(boundary, catalog) for boundary in logical.boundaries]
+    found |= {id(one): _certain(one, catalog) for one in logical.boundaries if id(one) not in found}
+    certain = [found[id(boundary)] for boundary in logical.boundaries]
     kept: list[Aggregate] = []
     places: dict[int, int] = {}
     for index, (boundary, known) in enumerate(zip(logical.boundaries, certain, strict=True)):
