@@ -69,7 +69,7 @@ def _between(later: Expression, earlier: Expression) -> Expression:
 def _apart(days: Expression) -> Expression:
     """Returns the interval between two dates, where they are subtracted, and anything else as it is."""
     match days:
-        case Call(function="subtract", arguments=(later, earlier)) if later.type == DATE:
+        case Call(function="subtract", arguments=(later, earlier)) if later.type == earlier.type == DATE:
             return _between(later, earlier)
         case _:
             return days
