@@ -137,7 +137,8 @@ def posterior(prior: Amount, loss: PrivacyLoss) -> tuple[Fraction, Fraction]:
     """
     chance, epsilon = read_chance(prior, "prior"), in_epsilon(loss)
     high = chance * exp_up(epsilon) / (1 - chance + chance * exp_up(epsilon))
-    low = chance * exp_down(-epsilon) / (1 - chance + chance * exp_down(-epsilon))
+    least = chance * exp_down(-epsilon)
+    low = least / (1 - chance + least) if chance < 1 else chance
     return below(low), min(Fraction(1), above(high))
 
 

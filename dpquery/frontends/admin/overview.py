@@ -99,9 +99,10 @@ class Watch:
 
     def promises(self) -> list[Promised]:
         """Returns what the dataset and each analyst with a limit may cause, when all of it is spent; and what that of
-        the dataset is for a few relatives who are alike."""
+        the dataset is for a few relatives who are alike; of a rho with a delta that is not known."""
         dataset, *analysts = of_budgets(self._ledger.declarations.dataset, self._ledger.budget, self._ledger.budgets)
-        return [dataset, *analysts, together(dataset, RELATIVES)]
+        is_known = not (dataset.loss.rho and dataset.loss.delta)
+        return [dataset, *analysts, *([together(dataset, RELATIVES)] if is_known else [])]
 
     def overview(self) -> Overview:
         """Returns what the page shows.

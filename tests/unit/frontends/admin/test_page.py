@@ -120,6 +120,17 @@ def test_a_browser_may_load_and_run_nothing_else(ledger: Ledger) -> None:
     assert client(ledger).get("/").text.count(nonce[1]) == 0, "a nonce is used once"
 
 
+@pytest.mark.parametrize("budget", [{"epsilon": 1000}, {"rho": 2, "delta": "1e-6"}, {"epsilon": 4, "delta": "1e-6"}])
+def test_the_page_says_what_any_budget_means(tmp_path: Path, budget: dict[str, object]) -> None:
+    tables = {"visits": {"unit": "customer", "max_rows": 8, "columns": {"customer": {"type": "int64"}}}}
+    catalog = dp.Catalog(dataset="wide", privacy_unit="customer", budget=budget, tables=tables)
+    made = dp.create_ledger(catalog, tmp_path / "wide.ledger")
+    answer = client(made).get("/")
+    made.close()
+    assert answer.status_code == 200
+    assert ("3 relatives, wide" in answer.text) is ("rho" not in budget), "of a rho with a delta it is not known"
+
+
 def test_a_ledger_that_lost_entries_is_told(ledger: Ledger, tmp_path: Path) -> None:
     watch = Watch(ledger)
     page = TestClient(application(watch, Counted(), TOKEN), headers={"Authorization": f"Bearer {TOKEN}"})
