@@ -16,7 +16,7 @@ from tests.backends.engines import KEY, both
 from tests.backends.plans import MANY
 from tests.backends.prepared import prepared
 
-SHARDS = (1, 3, 7)
+SHARDS = (3, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 7)))
 FAST, SLOW = range(4_000, 4_008), range(5_000, 5_400)
 
 

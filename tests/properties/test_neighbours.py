@@ -85,11 +85,11 @@ def check_world(made: World, random: Random, shelf: str, *, count: int, engine: 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_queries_move_no_more_than_is_declared(shelf: str, engine: str) -> None:
     checked = moved = 0
-    for seed in range(6):
+    for seed in range(3):
         random = Random(seed)
         found = check_world(world(random, guests=4), random, shelf, count=6, engine=engine)
         checked, moved = checked + found[0], moved + found[1]
-    assert checked >= 100
+    assert checked >= 60
     assert moved >= checked / 3, f"only {moved} of {checked} pairs differ at all"
 
 
@@ -111,7 +111,7 @@ def test_random_answers_have_equal_shapes(shelf: str, monkeypatch: pytest.Monkey
     """Names, types, charges and, for public keys, rows and their order; without noise only the numbers may differ."""
     zero_noise(monkeypatch)
     compared = 0
-    for seed in range(100, 106):
+    for seed in range(100, 103):
         random = Random(seed)
         made = world(random, guests=2)
         opened, pairs = databases(Hall(made.catalog, shelf), made)
@@ -130,7 +130,7 @@ def test_random_answers_have_equal_shapes(shelf: str, monkeypatch: pytest.Monkey
             if public:
                 assert here == there, query
                 compared += 1
-    assert compared >= 20
+    assert compared >= 12
 
 
 # Pairs made by hand. The declared norms are worked out by hand too, and the pairs must reach them.

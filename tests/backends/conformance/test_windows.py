@@ -170,7 +170,7 @@ def compare(engine: Engine, seeds: range) -> None:
 
 
 def test_random_windows_give_the_same_rows_whatever_the_order_in_which_they_are_stored(engine: Engine) -> None:
-    compare(engine, range(60))
+    compare(engine, range(30))
 
 
 @pytest.mark.slow
