@@ -13,7 +13,8 @@ QUICK := architecture cases mutants/test_places.py unit/catalog unit/sql
 
 # Tests start hundreds of processes; where the environment forbids to keep bytecode, each compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-export OPENBLAS_NUM_THREADS := 1  # workers share the cores already
+# Workers share the cores already.
+export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: demo test tests test-clients test-spark check quick lint coverage slow mutants versions wheel bench docs site clean
 
