@@ -44,7 +44,8 @@ def test_odds_change_by_the_factor_and_no_more() -> None:
         assert float(high / (1 - high)) == pytest.approx(math.e * float(odds))
         assert float(low / (1 - low)) == pytest.approx(float(odds) / math.e)
     assert [*map(float, posterior(1, ONE)), *map(float, posterior(0, ONE))] == [1, 1, 0, 0]
-    assert posterior(1, PrivacyLoss(epsilon=Fraction(3000))) == (Fraction(1), Fraction(1))  # e^-3000 is bounded by 0 from below
+    wide = PrivacyLoss(epsilon=Fraction(3000))  # e^-3000 is bounded by 0 from below
+    assert posterior(1, wide) == (Fraction(1), Fraction(1))
     assert relatives(ONE, 3).epsilon == 3
 
 
