@@ -295,7 +295,7 @@ def _halves(key: int, places: Iterable[int]) -> list[int]:
 
 class RowLimits:
     """Counts the rows of units where a table is large enough for a unit to exceed its limit, and again where its files
-    have changed since.
+    have changed since: when data open, so that tables in which no unit does pay nothing for it.
 
     Args:
         tables: How the tables are read.

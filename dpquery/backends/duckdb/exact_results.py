@@ -110,8 +110,9 @@ def matched(
 ) -> NDArray[np.int64]:
     """Returns for how many pairs of each group some unit stands.
 
-    Each entry says that a unit has a pair. Units take turns, and in its turn a unit stands for the `most` first of its
-    pairs for which no unit stands yet.
+    The last step of a count of different values, of units that have more of them than they may stand for: the engine
+    gives who has what, with the orders of units and of pairs. Each entry says that a unit has a pair. Units take turns,
+    and in its turn a unit stands for the `most` first of its pairs for which no unit stands yet.
 
     Args:
         group: The number of the pair's group, below `groups`.
@@ -122,6 +123,8 @@ def matched(
     Privacy:
         A loop with the same few operations for each entry, regardless of other units: the steps that one unit
         adds are as many as its entries, apart from sorting.
+    Source:
+        docs/proofs/weights.md, Theorem 4.
     """
     order = np.lexsort((place, turn))
     stood_for = bytearray(int(place.max(initial=0)) + 1)

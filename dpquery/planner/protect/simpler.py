@@ -3,7 +3,8 @@
 - an outer join whose matches are thrown away is an anti-join;
 - what compares both sides of an inner join stands in the join;
 - a row number is tested before its rows are joined;
-- UNION ALL of disjoint rows of one table is one scan (`halves`).
+- UNION ALL of rows of one table that no row is in twice is one scan, filtered by either condition, so that a unit
+  weighs in it what it weighs in the table, and not twice that.
 
 The gate looks at what these rules made, and believes nothing of it.
 """

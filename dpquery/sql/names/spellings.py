@@ -1,4 +1,8 @@
-"""Forms that say the same in other words: what a dialect means by them is said in forms that are known everywhere."""
+"""Forms that say the same in other words: what a dialect means by them is said in forms that are known everywhere.
+
+Times of day are compared by the hours of their day. Bins of DATE_BIN and TIME_SLICE are told by the day, and by hours,
+minutes or seconds since midnight, or by the days since their origin: so the keys of groups follow from them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which way a statement goes: to the emulated catalogs, to the private engine, or back."""
+"""Which way a statement goes: to the emulated catalogs, to the private engine, or back; previews of rows of single
+units, which BI tools ask for, go to synthetic rows."""
 
 from __future__ import annotations
 
