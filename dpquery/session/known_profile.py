@@ -36,16 +36,8 @@ from dpquery.session.profile import Profile, TableProfile, is_beyond, values_sen
 from dpquery.session.profile_buying import Histogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
 from dpquery.session.profile_ladder import Estimate
-from dpquery.session.profile_questions import (
-    bound_of,
-    has_many_rows,
-    least_of_each,
-    of_each_row,
-    questions,
-    rows_of,
-    values_of_column,
-    why_not,
-)
+from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
+from dpquery.session.rows_added import least_of_each, of_each_row
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
