@@ -232,6 +232,7 @@ def aim(
         moved = np.abs(numbers(model, chosen) - before).sum() / max_rows
         if moved <= noise * sigma * sizes[chosen]:
             sigma, epsilon = sigma / 2, epsilon * 2
+        print(f"AIM: {len(measured)} tables, {used / rho:.0%} of rho, {time.process_time():.0f} s", flush=True)
     made = model.synthetic_data(rows).to_dict()
     return np.stack([np.asarray(made[name]) for name in names], axis=1).astype(np.int64)
 
@@ -269,6 +270,7 @@ def beside(data: Data, epsilon: str, *, iterations: int, largest_model: float) -
     print("cells", *(f"{axis.name} {axis.size}" for axis in axes), flush=True)
     for way in WAYS:
         found[str(way)] = error(made, cells, data.weights, axes, way)
+    print("synopsis", *(f"{what} {value:.3f}" for what, value in found.items()), flush=True)
     if iterations:
         start = time.process_time()
         made = aim(cells, data.weights, axes, rho, data.max_rows, len(made), iterations, largest_model)

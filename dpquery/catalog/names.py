@@ -32,6 +32,11 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def is_synopsis(table: str) -> bool:
+    """Whether a table of the catalog with synopses is one of synthetic rows, by its name."""
+    return table.startswith(f"{SYNOPSES}.")
+
+
 def name_fault(name: str) -> str | None:
     """Returns what is wrong with a name, or None: a name is seen as it is, so that two names never look the same.
 

@@ -25,13 +25,15 @@ from dpquery.plan.logical import (
 
 Keys = Callable[[int], frozenset[str]]
 """The number of a released table to the ids of its keys, which carry no noise."""
+Synthetic = Callable[[str], bool]
+"""Whether the rows of a public table, by its name, are synthetic."""
 
 
-def noisy_columns(relation: Relation, keys: Keys) -> frozenset[str]:
+def noisy_columns(relation: Relation, keys: Keys, synthetic: Synthetic = lambda table: False) -> frozenset[str]:
     """Returns the ids of the columns whose values follow from noisy numbers.
 
-    Which rows are there may follow from noise too (HAVING, LIMIT): a key that is shown is exact all the same, but what
-    is counted, added up or ranked over such rows is not.
+    Which rows are there may follow from noise too (HAVING, LIMIT, synthetic rows): a key that is shown is exact all the
+    same, but what is counted, added up or ranked over such rows is not.
     """
     match relation:
         case Released():
@@ -39,28 +41,30 @@ def noisy_columns(relation: Relation, keys: Keys) -> frozenset[str]:
         case Scan() | Values():
             return frozenset()
         case Filter() | Sort() | Limit():
-            return noisy_columns(relation.source, keys)
+            return noisy_columns(relation.source, keys, synthetic)
         case Project():
-            below = noisy_columns(relation.source, keys)
+            below = noisy_columns(relation.source, keys, synthetic)
             return frozenset(
                 column.id
                 for column in relation.columns
                 if any(read.id in below for read in columns_of(column.expression))
             )
         case Join(kind="semi" | "anti"):
-            return noisy_columns(relation.left, keys)
+            return noisy_columns(relation.left, keys, synthetic)
         case Join():
-            return noisy_columns(relation.left, keys) | noisy_columns(relation.right, keys)
+            return noisy_columns(relation.left, keys, synthetic) | noisy_columns(relation.right, keys, synthetic)
         case SetOperation():
-            left, right = noisy_columns(relation.left, keys), noisy_columns(relation.right, keys)
+            left, right = (noisy_columns(side, keys, synthetic) for side in (relation.left, relation.right))
             return frozenset(c.id for c in relation.columns if c.left in left or c.right in right)
         case Window() | Aggregate():
             made = {column.id for column in output(relation)} - {column.id for column in output(relation.source)}
-            below = noisy_columns(relation.source, keys) & {column.id for column in output(relation)}
-            return below | (made if _is_released(relation) else frozenset())
+            below = noisy_columns(relation.source, keys, synthetic) & {column.id for column in output(relation)}
+            return below | (made if _is_noisy(relation, synthetic) else frozenset())
         case _:
             assert_never(relation)
 
 
-def _is_released(relation: Relation) -> bool:
-    return isinstance(relation, Released) or any(_is_released(source) for source in sources(relation))
+def _is_noisy(relation: Relation, synthetic: Synthetic) -> bool:
+    """Whether the rows of a relation may follow from noise."""
+    is_made = isinstance(relation, Scan) and synthetic(relation.table)
+    return is_made or isinstance(relation, Released) or any(_is_noisy(one, synthetic) for one in sources(relation))

@@ -25,6 +25,9 @@ LESS = 0.999
 ROOTS = 10**12
 """Parts of one to which a root is rounded down."""
 
+Known = dict[object, Vectors]
+"""By measurements that are about to be made what is known of their vector, so that it is worked out once."""
+
 
 def without_following(
     plan: BudgetedPlan,
@@ -137,20 +140,24 @@ def _factors(
     return min(before.epsilon / after.epsilon, root), Fraction(1)
 
 
-def all_follow(wanted: Sequence[Wanted], dropped: frozenset[str]) -> bool:
+def all_follow(wanted: Sequence[Wanted], dropped: frozenset[str], looked_at: Known) -> bool:
     """Whether each of these sums is determined by the others of a plan."""
     pairs = [(one, one.noises) for one in wanted]
-    return all(variance is not None for _, _, variance in _estimated(pairs, dropped))
+    return all(variance is not None for _, _, variance in _estimated(pairs, dropped, looked_at=looked_at))
 
 
 def found_again(
-    plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset[str], declared: Declarations
+    plan: BudgetedPlan,
+    wanted: Sequence[Wanted],
+    dropped: frozenset[str],
+    declared: Declarations,
+    looked_at: Known,
 ) -> BudgetedPlan:
     """Returns the plan in which what follows from others asks to be no more exact than it is expected to be, so that
     the same queries find it again for nothing; it is not measured, and so the charge is the same."""
     pairs = [(one, calibrated(own, declared.neighbours)) for one, own in zip(wanted, plan.aggregates, strict=True)]
     there, losses = {id(one): at for at, one in enumerate(wanted)}, dict[str, Fraction]()
-    for one, place, variance in _estimated(pairs, dropped):
+    for one, place, variance in _estimated(pairs, dropped, looked_at=looked_at):
         at = there[id(one)]
         own = variance_of(pairs[at][1][place])
         if variance is not None and variance > own:
@@ -182,14 +189,16 @@ def _estimated(
     pairs: Sequence[tuple[Wanted, Sequence[NoiseLaw]]],
     dropped: frozenset[str],
     gone: frozenset[str] = frozenset(),
+    looked_at: Known | None = None,
 ) -> Iterator[tuple[Wanted, int, float | None]]:
     """Yields the sums that are dropped, by their places, with their variances as far as they are determined.
 
     Args:
         pairs: Aggregates with the noise of each measure.
         gone: What is not measured either.
+        looked_at: What was found of the same measurements before; what is found is added.
     """
-    vectors = vectors_of(pairs, dropped | gone)
+    vectors = vectors_of(pairs, dropped | gone, looked_at)
     for one, _ in pairs:
         for place, measure in enumerate(one.budgeted.aggregate.measures):
             if one.asked is not None and measure.id in dropped:
@@ -198,12 +207,11 @@ def _estimated(
                 yield one, place, found
 
 
-def vectors_of(pairs: Sequence[tuple[Wanted, Sequence[NoiseLaw]]], gone: frozenset[str]) -> dict[str, Vectors]:
-    """Returns by base what is known of sums once all but these ids is measured, where nothing is stored.
-
-    Args:
-        pairs: Aggregates with the noise of each measure.
-    """
+def vectors_of(
+    pairs: Sequence[tuple[Wanted, Sequence[NoiseLaw]]], gone: frozenset[str], looked_at: Known | None = None
+) -> dict[str, Vectors]:
+    """Returns by base what is known of sums once all but these ids is measured, where nothing is stored; arguments as
+    of `_estimated`."""
     sources: dict[str, list[Source]] = {}
     for one, noises in pairs:
         for place, measure in enumerate(one.budgeted.aggregate.measures):
@@ -212,4 +220,10 @@ def vectors_of(pairs: Sequence[tuple[Wanted, Sequence[NoiseLaw]]], gone: frozens
                 if is_of_vector(one.asked.frame, text):
                     source = Source(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
                     sources.setdefault(one.asked.frame.base, []).append(source)
-    return {base: Vectors(some) for base, some in sources.items()}
+    known = {} if looked_at is None else looked_at
+    names = {base: tuple(map(_name, some)) for base, some in sources.items()}
+    return {base: known.setdefault(names[base], Vectors(some)) for base, some in sources.items()}
+
+
+def _name(source: Source) -> object:
+    return source.frame, source.facts, source.measure, source.noise, source.equations

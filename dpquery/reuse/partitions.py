@@ -81,7 +81,7 @@ def _together(ways: Sequence[Labels]) -> Floats:
 def _looked_at(gram: Floats, shared: Floats, parts: Floats, power: int) -> tuple[float, Floats]:
     """Returns the sum of variances, and by how much it falls with each entry of X."""
     known = np.zeros_like(gram)
-    known[np.triu_indices(len(gram), 1)] = np.einsum("w,wp->p", parts**power, shared)
+    known[np.triu_indices(len(gram), 1)] = parts**power @ shared
     known += known.T
     np.fill_diagonal(known, (parts**power).sum())
     inverse = np.linalg.inv(known)
@@ -94,7 +94,7 @@ def _better(gram: Floats, shared: Floats, parts: Floats, power: int, rounds: int
     pairs = np.triu_indices(len(gram), 1)
     for _ in range(rounds):
         worth = _looked_at(gram, shared, parts, power)[1]
-        each = (2 * np.einsum("wp,p->w", shared, worth[pairs]) + np.trace(worth)) * parts ** (power - 1)
+        each = (2 * shared @ worth[pairs] + np.trace(worth)) * parts ** (power - 1)
         parts = parts * (each / each.max()) ** (1 / (power + 1))
         parts = np.maximum(parts / parts.sum(), 1e-9)
     return parts

@@ -121,8 +121,8 @@ class Vectors:
 
     def variance(self, asked: Asked, facts: Facts, measure: str) -> float | None:
         """Returns the variance of the noise of the estimate, in squared lattice steps; None where there is none."""
-        found = self.law(asked, facts, measure)
-        return None if found is None else found[1]
+        found = self._find(asked, facts, measure)
+        return None if found is None else _variance(found[0].sources, found[2])
 
     def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...] | None:
         """Returns the stored numbers that a measure is estimated from; None where it is not."""
@@ -298,18 +298,31 @@ def _stored(sources: Sequence[Source], exactness: Exactness) -> tuple[tuple[Rele
     return tuple(known for number in sorted(exactness.read) if (known := sources[number].stored) is not None)
 
 
-def _law(sources: Sequence[Source], exactness: Exactness) -> tuple[AnyNoise, float]:
-    """Returns the noise of an estimate, and its variance; that of numbers which are shown as released is theirs."""
-    weights = exactness.weights
-    if len(weights) == 1:
-        ((number, (sizes, counts)),) = weights.items()
-        noise = sources[number].noise
+def _plain(sources: Sequence[Source], exactness: Exactness) -> tuple[NoiseLaw, int] | None:
+    """Returns the noise of released numbers and how many of them an estimate is the sum of; None where it is another
+    combination."""
+    if len(exactness.weights) == 1:
+        ((number, (sizes, counts)),) = exactness.weights.items()
         if len(sizes) == 1 and abs(float(sizes[0]) - 1) < ONE:
-            count = int(counts[0])
-            return (noise if count == 1 else of_sum(noise, count)), count * variance_of(noise)
+            return sources[number].noise, int(counts[0])
+    return None
+
+
+def _variance(sources: Sequence[Source], exactness: Exactness) -> float:
+    """Returns the variance of an estimate; that of numbers which are shown as released is theirs."""
+    plain = _plain(sources, exactness)
+    return exactness.variance if plain is None else plain[1] * variance_of(plain[0])
+
+
+def _law(sources: Sequence[Source], exactness: Exactness) -> tuple[AnyNoise, float]:
+    """Returns the noise of an estimate, and its variance."""
+    plain = _plain(sources, exactness)
+    if plain is not None:
+        noise, count = plain
+        return (noise if count == 1 else of_sum(noise, count)), _variance(sources, exactness)
     parts = [
         (int(count) * float(size) ** 2 * variance, number, float(size), int(count))
-        for number, (sizes, counts) in weights.items()
+        for number, (sizes, counts) in exactness.weights.items()
         for variance in (variance_of(sources[number].noise),)
         for size, count in zip(sizes, counts, strict=True)
     ]

@@ -18,7 +18,7 @@ from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.dividing import wanted_of
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.follows import all_follow, found_again, vectors_of, without, without_following
+from dpquery.reuse.follows import Known, all_follow, found_again, vectors_of, without, without_following
 from dpquery.reuse.ranges import Ranges, with_ranges
 from dpquery.reuse.reached import Reached, bases_of, largest_by_base, reached, times
 from dpquery.reuse.strategy import Strategy, paid_in, with_losses, with_strategy, workloads
@@ -43,6 +43,7 @@ def strategy_of(
     assert plain is not None
     wanted = alone(plain, draft.private[0].groupings, ledger)
     notes: tuple[str, ...] = ()
+    looked_at: Known = {}
     whole = _all_released(protected, terms, is_little_work) if draft.private[0].added else None
     if whole is not None and whole.budgeted is not None:  # sums over groups: their own releases may be worth more
         others = alone(whole.budgeted, whole.private[0].groupings, ledger)
@@ -53,8 +54,9 @@ def strategy_of(
     wholes = [one.whole for one in draft.private[0].groupings]
     ranges = with_ranges(plain, wanted, wholes, kind, declared, terms.public, kept)
     if ranges.groupings:
-        wanted = alone(ranges.plan, (*draft.private[0].groupings, *ranges.groupings), ledger)
-        if not (is_little_work(ranges.plan) and all_follow(wanted, ranges.follows)):
+        added = BudgetedPlan(aggregates=ranges.plan.aggregates[len(plain.aggregates) :])
+        wanted = (*wanted, *alone(added, ranges.groupings, ledger))
+        if not (is_little_work(ranges.plan) and all_follow(wanted, ranges.follows, looked_at)):
             ranges, wanted = Ranges(plan=plain), wanted[: len(plain.aggregates)]
     budgeted, follows = ranges.plan, ranges.follows
     own = frozenset(m.id for one in budgeted.aggregates[len(plain.aggregates) :] for m in one.aggregate.measures)
@@ -66,7 +68,7 @@ def strategy_of(
     found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared, chosen)
     notes = (*(notes or found.notes), *ranges.notes)
     if found.follows and not is_scaled:
-        again = found_again(found.plan, wanted, found.follows, declared)
+        again = found_again(found.plan, wanted, found.follows, declared, looked_at)
         found = replace(found, plan=again)
     return draft, plain, replace(found, notes=notes), ranges.groupings
 

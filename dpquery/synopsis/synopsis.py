@@ -229,9 +229,9 @@ class Synopsis:
         each = "" if self.weight == 1 else f"; each row stands for {self.weight:.6g}: SUM(row_weight) counts"
         return (
             f"synthetic: synopsis.{plain(self.name)} has {self.rows.num_rows:,} made rows, from release {self.entry}"
-            f"{each}. Its rows are apart from what was measured of the table by {', '.join(parts)}. Numbers with an "
-            "interval are sums of measured cells, and it holds the table's own; what was not measured is synthetic "
-            "alone, and may be off by any amount"
+            f"{each}. Numbers with an interval are sums of measured cells, and it holds the table's own; all others "
+            "are synthetic alone, and may be off by any amount. Its rows are apart from what was measured of the table "
+            f"by {', '.join(parts)}"
         )
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 import dpquery as dp
 from dpquery import dbapi
+from dpquery.frontends.page.asking import Asker, Place
 from dpquery.frontends.postgres.wire.answers import Refusal
 from tests.scripted import zero_noise
 from tests.server.orders import Study
@@ -119,6 +120,66 @@ def test_the_same_number_has_the_same_interval_wherever_it_is_shown(
     read = pd.read_sql(sa.text(BY_REGION), over_the_wire)
     assert list(read.columns) == names and [tuple(row) for row in read.itertuples(index=False)] == wire
     over_the_wire.dispose()
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT region, COUNT(*) AS n, AVG(qty) AS m FROM synopsis.orders GROUP BY region", "n n_low n_high m m_low"),
+        ("SELECT COUNT(*) AS n FROM synopsis.orders WHERE region = $1", "n n_low n_high"),
+        ("SELECT region, COUNT(*) AS n FROM synopsis.orders GROUP BY region LIMIT 0", "region n n_low n_high"),
+        ("SELECT region, is_new FROM synopsis.orders", "region is_new"),
+        ("SELECT DISTINCT region FROM synopsis.orders", "region"),
+    ],
+)
+def test_a_description_over_a_synopsis_has_the_columns_of_its_answer(study: Study, query: str, columns: str) -> None:
+    session = study.engine._session("alice")
+    if "orders" not in session.synopses:
+        session.synopsis("orders", ["region", "is_new"], epsilon="1000")
+    described = study.engine.describe(query, (), "alice", ON).fields
+    answered = study.answer(query, *(["north"] if "$1" in query else []), settings=ON)
+    assert described == answered.fields and columns in " ".join(field.name for field in described)
+    assert answered.table.num_columns == len(described)
+
+
+def test_numbers_of_a_synopsis_have_the_same_intervals_wherever_they_are_shown(
+    shop: Serving, connection: psycopg.Connection
+) -> None:
+    """Over the wire, on the analyst's page, by DB-API and in Python; NULL for what no measured cells add up to."""
+    query = "SELECT region, COUNT(*) AS n, AVG(amount) AS m FROM synopsis.orders GROUP BY region ORDER BY region"
+    catalog, ledger = shop.folder / "shop.yaml", shop.folder / "shop.ledger"
+    with dbapi.connect(catalog, ledger=ledger, analyst="alice", intervals=True) as own:
+        own.session.synopsis("orders", ["region", "amount"], epsilon="50")
+        by_dbapi = own.execute(query).fetchall()
+        nothing = own.execute(f"SELECT * FROM ({query}) AS q WHERE FALSE")
+        assert nothing.fetchall() == [] and len(nothing.description or ()) == 7
+        answer = own.session.sql(query)
+    said: list[str] = []
+    connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+    connection.execute("SET dpquery.intervals = on")
+    cursor = connection.execute(query)
+    wire = cursor.fetchall()
+    assert [column.name for column in cursor.description or ()] == [
+        "region",
+        "n",
+        "n_low",
+        "n_high",
+        "m",
+        "m_low",
+        "m_high",
+    ]
+    assert wire == by_dbapi
+    assert [[row[2], row[3]] for row in wire] == answer.accuracy["n"].to_numpy().tolist()
+    assert all(row[2] <= 1000 <= row[3] and row[5] is row[6] is None for row in wire)
+    assert said[0].startswith("no charge") and "all others are synthetic alone" in said[1]
+    asker = Asker(Place(host="127.0.0.1", port=shop.port, database="shop"), "alice", PASSWORD)
+    try:
+        page = asker.ask(query, None)
+    finally:
+        asker.close()
+    assert page.columns[1].lows == tuple(row[2] for row in wire)
+    assert all(cell.endswith("[none]") for cell in page.columns[2].cells)
+    assert any("synthetic" in notice for notice in page.notices)
 
 
 def test_prepared_statements_and_cursors_keep_to_what_they_said(connection: psycopg.Connection) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, Unpack, cast
 
 import pyarrow as pa
 
+from dpquery.catalog.names import SYNOPSES
 from dpquery.errors import AccuracyWarning
 from dpquery.frontends.dbapi.errors import InterfaceError, NotSupportedError, ProgrammingError, as_pep_249
 from dpquery.frontends.dbapi.types import Described, described
@@ -128,10 +129,13 @@ class Cursor:
         return self
 
     def _noisy(self, operation: str, params: Given, dialect: str) -> frozenset[int] | None:
-        """Returns the places of noisy columns; of an answer without rows as the query tells them, as it may say so."""
-        if self._result is None or len(self._result):
+        """Returns the places of noisy columns, as the query tells them where the answer may not: of no row, and of
+        synthetic ones, whose numbers have intervals where measured cells add up to them."""
+        is_free = SYNOPSES in operation.casefold()
+        if not is_free and (self._result is None or len(self._result)):
             return None
-        return shape(operation, self.connection.session.catalog, params, dialect).noisy
+        session = self.connection.session
+        return shape(operation, session.synopses.declared if is_free else session.catalog, params, dialect).noisy
 
     def _tell(self, result: Result) -> None:
         """Says what in the answer says nothing: as a warning of Python, and in `messages`."""

@@ -49,7 +49,7 @@ MOST_CHARGES = 20
 """So many charges are listed, the last ones."""
 HABITS = (
     (re.compile(r"explain\s+(.+)", re.IGNORECASE | re.DOTALL), "explain"),
-    (re.compile(r"(?:describe|desc)\s+(\w+)", re.IGNORECASE), "tables"),
+    (re.compile(r"(?:describe|desc)\s+([\w.]+)", re.IGNORECASE), "tables"),
     (re.compile(r"show\s+tables()", re.IGNORECASE), "tables"),
 )
 """What people type, without a backslash, for some of the commands."""
@@ -172,8 +172,8 @@ class Shell:
             typer.echo(f"  {block}: {left}")
 
     def tables(self, name: str) -> None:
-        """Prints the declared tables, or the columns of one."""
-        catalog = self.session.catalog
+        """Prints the declared tables and the synopses, or the columns of one."""
+        catalog = self.session.synopses.declared
         if not name:
             rows = [[table, describe_table(declared, catalog)] for table, declared in catalog.tables.items()]
             typer.echo(table(["table", "what is declared"], rows, self._width()), nl=False)
@@ -245,7 +245,7 @@ COMMANDS = {
     "history": Command("", "what you were charged for; the arrow up and Ctrl-R find what you typed", Shell.history),
     "explain": Command("[SQL]", "what a query, or the last one, would measure and cost; free", Shell.explain),
     "prices": Command("[SQL]", "what losses and errors would cost for it; free", Shell.prices),
-    "tables": Command("[TABLE]", "declared tables, or the columns of one", Shell.tables),
+    "tables": Command("[TABLE]", "declared tables and synopses, or the columns of one", Shell.tables),
     "set": Command("[NAME VALUE]", f"for all queries that follow: {', '.join(SETTINGS)}", Shell.set),
     "export": Command("FILE", "the last answer with its intervals, as .csv, .json, .parquet or .txt", Shell.export),
     "help": Command("", "this list", Shell.help),

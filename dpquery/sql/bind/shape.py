@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.names import is_synopsis
 from dpquery.errors import QueryError
 from dpquery.plan.logical import is_private
 from dpquery.plan.noisy import noisy_columns
@@ -30,7 +31,7 @@ class Shape:
         columns: Name and type of each, in order; names may repeat, as in SQL.
         is_row_level: Whether its rows would be those of single privacy units, so that it is refused.
         is_empty: Whether the text alone says that no row comes out.
-        noisy: The places of the columns that would carry noise.
+        noisy: The places of the columns that would carry noise; over a synopsis those that aggregate its rows.
     """
 
     columns: tuple[tuple[str, Type], ...]
@@ -62,7 +63,7 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
 
 def _noisy(scope: Scope, context: Context) -> frozenset[int]:
     """Returns the places of the columns that carry noise."""
-    ids = noisy_columns(scope.relation, lambda number: frozenset(context.boundaries[number].group_by))
+    ids = noisy_columns(scope.relation, lambda number: frozenset(context.boundaries[number].group_by), is_synopsis)
     return frozenset(place for place, column in enumerate(scope.columns) if column.id in ids)
 
 

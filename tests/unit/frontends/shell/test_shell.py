@@ -112,6 +112,22 @@ def test_free_commands_charge_nothing(session: Session, capsys: pytest.CaptureFi
     assert str(session.remaining) == "epsilon 1"
 
 
+def test_a_synopsis_is_listed_described_and_read_free_with_its_intervals(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session.synopsis("visits", ["region"], epsilon="1")
+    shell = made(session, agrees=lambda: False)
+    shell.handle("SELECT region, COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM synopsis.visits GROUP BY region;")
+    shown = capsys.readouterr()
+    held = [line for line in shown.out.splitlines() if line.startswith(("north", "south"))]
+    assert len(held) == 2 and all("±" in line or "[" in line for line in held)
+    assert "all others are synthetic alone" in " ".join((shown.out + shown.err).split())
+    for typed, expected in (("\\tables", "synopsis.visits"), ("describe synopsis.visits", "row_weight")):
+        shell.handle(typed)
+        assert expected in capsys.readouterr().out, typed
+    assert str(session.remaining) == "nothing"
+
+
 def test_habits_of_other_programs_and_commands_about_the_last_query(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
