@@ -464,6 +464,7 @@ PARTIAL = [
     "anyday + INTERVAL '1 month' * i",
     "MICROSECONDS_BETWEEN(anyday, moment)",
     "FULL_MONTHS_BETWEEN(anyday, moment)",
+    "TO_CHAR(moment, 'FMDD Day FMMONTH')",
     "CAST(t AS BIGINT)",
     "CAST(t AS DOUBLE PRECISION)",
     "CAST(t AS DECIMAL(10,2))",

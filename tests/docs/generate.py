@@ -36,7 +36,6 @@ TYPE_NAMES = (
         "date",
         "timestamp",
         "timestamptz",
-        "time",
         "interval",
         "uuid",
         "json",
@@ -269,8 +268,16 @@ dialects' names of these operations work in their dialect, such as `DATE_DIFF` a
 
 The difference of two timestamps is an interval, that of two dates a number of days. Intervals are compared with each
 other and with `INTERVAL '30 days'`, move timestamps, may be NULL, and have MIN, MAX, SUM, AVG and quantiles.
-`EXTRACT(EPOCH FROM b - a)` is the seconds of one, `EXTRACT(DAY FROM b - a)` its full days, `CAST(b - a AS bigint)` its
-microseconds. A column of a subquery may be one; a column of the answer may not.
+A text beside one, as '3 days' or '08:30', is read as one. `EXTRACT(EPOCH FROM b - a)` is the seconds of one,
+`EXTRACT(DAY FROM b - a)` its full days, `CAST(b - a AS bigint)` its microseconds. A column of a subquery may be one; a
+column of the answer may not. `CAST(a AS time)` of a timestamp is the interval since midnight, compared with
+`TIME '08:30'` and with other times of day. Of `AGE(b, a)` the years and months are known: `EXTRACT(YEAR FROM
+AGE(b, a))` is the full years between two dates, `EXTRACT(MONTH FROM AGE(b, a))` the months beyond them; other uses are
+refused.
+
+The patterns of `TO_CHAR` are PostgreSQL's: `YYYY YY IYYY Q MM Mon Month IW DD DDD ID Dy Day HH24 HH12 AM MI SS`.
+`Month` and `Day` have nine characters, `FMMonth` and `FMDay` as many as the name, `FMDD` no zero in front; `MONTH` and
+`month` are names in capital and in small letters. Other text is in double quotes.
 """
 
 

@@ -12,13 +12,17 @@ from dpquery.errors import InternalError, UnsupportedQueryError
 from dpquery.plan.expr import Expression
 from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import UNKNOWN, Range
-from dpquery.plan.types import DATE, FLOAT64, TIMESTAMP, Type
+from dpquery.plan.types import DATE, FLOAT64, INTERVAL, TEXT, TIMESTAMP, Type
 
 if TYPE_CHECKING:
     from dpquery.plan.logical import AggregateColumn
 
 LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
 """Bounds on values whose sums, or sums of squares, stay finite as floats."""
+
+_AS_NUMBERS = dict.fromkeys((DATE, TIMESTAMP), "Take a difference of dates first, in days.")
+_AS_NUMBERS |= {TEXT: "COUNT it, GROUP BY it or CAST it to a number.", INTERVAL: "Write EXTRACT(EPOCH FROM x)."}
+"""What to write where a number is needed."""
 
 
 class Form(Enum):
@@ -205,8 +209,14 @@ class NumberOfNumbers(AggregateFunction):
 def needs_number(name: str, given: Type) -> None:
     """Raises SignatureError unless it is the type of a number."""
     if not given.is_numeric:
-        advice = "Take a difference of dates first, in days." if given in (DATE, TIMESTAMP) else ""
-        raise SignatureError(f"{name.upper()} needs a number, not a {given}", advice)
+        raise other_type(name.upper(), "a number", given)
+
+
+def other_type(name: str, needed: str, given: Type) -> SignatureError:
+    """Returns the refusal of an argument that is not what is needed, such as "a number"."""
+    article = "an" if str(given)[0] in "aeiou" else "a"
+    advice = _AS_NUMBERS.get(given, "") if "number" in needed else ""
+    return SignatureError(f"{name} needs {needed}, not {article} {given}", advice)
 
 
 def of_rows(known: Range, filtered: bool) -> Range:

@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.errors import InternalError
-from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, of_rows
+from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, of_rows, other_type
 from dpquery.plan.aggregates.moments import argument_of
 from dpquery.plan.expr import Cast, Expression
-from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import DATE, FLOAT64, TIMESTAMP, Type
 
@@ -36,7 +35,7 @@ class Quantile(Choice):
     def result(self, name: str, *given: Type) -> Type:
         """Returns the type of the values; of a place between two values float64."""
         if self.form is Form.RANKED and not (given[0].is_numeric or given[0] in (DATE, TIMESTAMP)):
-            raise SignatureError(f"{name.upper()} needs a number, a date or a timestamp, not a {given[0]}")
+            raise other_type(name.upper(), "a number, a date or a timestamp", given[0])
         return FLOAT64 if self is QUANTILE_CONT else given[0]
 
     def derive(self, column: AggregateColumn, measures: Measures) -> Expression:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpquery.plan.aggregates.aggregate import AggregateFunction, Form
-from dpquery.plan.functions.table import SignatureError
+from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, other_type
 from dpquery.plan.ranges import UNKNOWN, Range
 from dpquery.plan.types import INT64, TEXT, Type
 
@@ -42,7 +41,7 @@ class Bitwise(AggregateFunction):
     def result(self, name: str, *given: Type) -> Type:
         """Returns int64."""
         if given[0] != INT64:
-            raise SignatureError(f"{name.upper()} needs an integer, not a {given[0]}")
+            raise other_type(name.upper(), "an integer", given[0])
         return INT64
 
     def range(self, given: Sequence[Range], rows: Fraction | None, filtered: bool) -> Range:
@@ -67,7 +66,7 @@ class Joined(AggregateFunction):
     def result(self, name: str, *given: Type) -> Type:
         """Returns text."""
         if given[0] != TEXT:
-            raise SignatureError(f"{name.upper()} needs a text, not a {given[0]}")
+            raise other_type(name.upper(), "a text", given[0])
         return TEXT
 
     def range(self, given: Sequence[Range], rows: Fraction | None, filtered: bool) -> Range:

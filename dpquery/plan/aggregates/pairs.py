@@ -14,12 +14,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.errors import InternalError
-from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, Sides
+from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, Sides, other_type
 from dpquery.plan.aggregates.derivations import clamped, less_one, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import argument_of, mean_of, variance_of
 from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.functions import call
-from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import UNKNOWN, Range
 from dpquery.plan.types import FLOAT64, INT64, Type
 
@@ -85,7 +84,7 @@ class PairAggregate(AggregateFunction):
         """Returns float64, or int64 for the count."""
         for side in given:
             if not side.is_numeric:
-                raise SignatureError(f"{name.upper()} needs two numbers, not a {side}")
+                raise other_type(name.upper(), "two numbers", side)
         return INT64 if self is REGR_COUNT else FLOAT64
 
     def range(self, given: Sequence[Range], rows: Fraction | None, filtered: bool) -> Range:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpquery.plan.aggregates.aggregate import LARGEST, AggregateFunction, Measures, needs_number, of_rows
+from dpquery.plan.aggregates.aggregate import LARGEST, AggregateFunction, Measures, needs_number, of_rows, other_type
 from dpquery.plan.expr import Expression
-from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import Range, total_range
 from dpquery.plan.types import FLOAT64, Type, adds_exactly, sum_type
 
@@ -43,8 +42,8 @@ class OfDifferent(AggregateFunction):
     def result(self, name: str, *given: Type) -> Type:
         """Returns the type of the sum, or float64 for a mean."""
         if given[0] != FLOAT64 and not adds_exactly(given[0]):
-            what = "number of at most 28 digits" if given[0].is_numeric else "number"
-            raise SignatureError(f"{self.shown} needs a {what}, not a {given[0]}")
+            what = "a number of at most 28 digits" if given[0].is_numeric else "a number"
+            raise other_type(self.shown, what, given[0])
         return FLOAT64 if self is AVG_DISTINCT else sum_type(given[0])
 
     def range(self, given: Sequence[Range], rows: Fraction | None, filtered: bool) -> Range:

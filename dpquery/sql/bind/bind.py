@@ -15,6 +15,7 @@ from dpquery.errors import QueryError, Span
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Computed, LogicalPlan, OutputColumn, Project, Relation, Values, is_private, output
 from dpquery.plan.types import INTERVAL, Value
+from dpquery.sql.bind.differences import timed
 from dpquery.sql.bind.late_joins import CannotWaitError
 from dpquery.sql.bind.query import bind_query
 from dpquery.sql.bind.scope import Context, Scope
@@ -127,7 +128,7 @@ def _without_rows(tree: Tree, context: Context) -> LogicalPlan:
 
 
 def _refuse_intervals(scope: Scope, tree: Tree, context: Context) -> None:
-    """Raises if a column of the answer is an interval."""
+    """Raises if a column of the answer is an interval or a time of day."""
     place = next((place for place, column in enumerate(scope.columns) if column.type == INTERVAL), None)
     if place is None:
         return
@@ -137,7 +138,9 @@ def _refuse_intervals(scope: Scope, tree: Tree, context: Context) -> None:
     span = span_of(item, context.text)
     what = scope.columns[place].name if item is tree or span is None else context.text[span.start : span.end]
     advice = f"Write EXTRACT(EPOCH FROM {what}) / 86400 for its days, or / 3600 for its hours."
-    raise context.unsupported("an answer holds no intervals", item, advice)
+    if timed(item) is not None:
+        advice = "Write TO_CHAR(x, 'HH24:MI'), or EXTRACT(HOUR FROM x)."
+    raise context.unsupported("an answer holds no intervals or times of day", item, advice)
 
 
 def _with_names(scope: Scope) -> Relation:

@@ -1,31 +1,91 @@
-"""How far two moments are apart: intervals, their parts, and those of `AGE(a, b)`.
+"""How far two moments are apart: intervals, their parts, and those of `AGE(a, b)`; times of day, since midnight.
 
 Intervals are compared, moved by and taken apart; where an aggregate needs numbers, it takes their microseconds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Cast, Expression, Literal
-from dpquery.plan.types import DATE, INT64, INTERVAL, TIMESTAMP
-from dpquery.sql.names.date_intervals import INTERVAL_DIALECTS, has_interval, part_name
+from dpquery.plan.functions.bounds import DAY
+from dpquery.plan.types import DATE, INT64, INTERVAL, TEXT, TIMESTAMP, Value
+from dpquery.sql.names.date_intervals import INTERVAL_DIALECTS, has_interval, part_name, step_of
 
 ADVICE = "Write EXTRACT(EPOCH FROM x) / 86400 for its days, or compare it with an INTERVAL."
 
-_PARTS = {"epoch": (1_000_000, 0), "day": (86_400_000_000, 0), "hour": (3_600_000_000, 24), "minute": (60_000_000, 60)}
+_PARTS = {
+    "epoch": (1_000_000, 0),
+    "day": (DAY, 0),
+    "hour": (3_600_000_000, 24),
+    "minute": (60_000_000, 60),
+    "second": (1_000_000, 60),
+}
 """Of an interval: microseconds in one, and how many of them make the next larger part."""
 _AGES = {"year": (12, 0), "month": (1, 12)}
 """Of an age, by months."""
 _MOMENTS = (DATE, TIMESTAMP)
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.](\d{1,6}))?)?", re.ASCII)
+
+Bind = Callable[[Sequence[exp.Expression]], list[Expression]]
 
 
-def of_ages(
-    node: exp.Extract, dialect: str, bind: Callable[[Sequence[exp.Expression]], list[Expression]]
-) -> Expression | None:
-    """Returns a part of `AGE(a, b)`, or None where the node is something else."""
+def read_apart(node: exp.Expression, dialect: str, bind: Bind) -> Expression | None:
+    """Returns a time of day, or a part of `AGE(a, b)`; None where the node is something else."""
+    moment = timed(node)
+    if moment is not None:
+        return _time_of_day(moment, bind)
+    if not isinstance(node, exp.Extract):
+        return None
+    if timed(node.expression.unnest()) is not None and part_name(node.this) not in (
+        "hour",
+        "minute",
+        "second",
+        "epoch",
+    ):
+        raise TypeError(f"a time of day has no {node.name.lower()}; the timestamp may have")
+    return _of_ages(node, dialect, bind)
+
+
+def timed(node: exp.Expression) -> exp.Expression | None:
+    """Returns the moment of which a node is the time of day, or the text that names it; None for another node."""
+    match node:
+        case exp.Cast() if node.to.this is exp.DataType.Type.TIME and not node.to.expressions:
+            given: exp.Expression = node.this
+        case exp.Extract() if node.name.upper() == "TIME":
+            given = node.expression
+        case exp.Time() | exp.TsOrDsToTime() if not any(v for k, v in node.args.items() if k != "this"):
+            given = node.this
+        case _:
+            return None
+    return given
+
+
+def _time_of_day(moment: exp.Expression, bind: Bind) -> Expression:
+    (given,) = bind([moment])
+    constant = _since_midnight(given.value) if isinstance(given, Literal) else None
+    if constant is not None:
+        return Literal(value=constant, type=INTERVAL)
+    if given.type != TIMESTAMP:
+        raise TypeError("a time of day is that of a timestamp, or a text such as '08:30:00'")
+    midnight = functions.call("date_trunc", (Literal(value="day", type=TEXT), given))
+    since = functions.call("microseconds_between", (midnight, given))
+    return functions.cast(functions.call("clamp", (since, _number(0), _number(DAY - 1))), INTERVAL)  # for its range
+
+
+def _since_midnight(value: Value) -> int | None:
+    """Returns the microseconds since midnight of a text such as '08:30' or '08:30:15.5'; None for any other value."""
+    found = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return None
+    hours, minutes, seconds, fraction = found.groups(default="0")
+    return (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000 + int(fraction.ljust(6, "0"))
+
+
+def _of_ages(node: exp.Extract, dialect: str, bind: Bind) -> Expression | None:
     given, part = node.expression.unnest(), part_name(node.this)
     is_age = isinstance(given, exp.Anonymous) and given.name.lower() == "age" and 1 <= len(given.expressions) <= 2
     if not is_age or part is None or dialect not in INTERVAL_DIALECTS:
@@ -33,7 +93,7 @@ def of_ages(
     moments = given.expressions if len(given.expressions) == 2 else [exp.CurrentDate(), *given.expressions]
     later, earlier = bind(moments)
     if part not in _AGES:
-        raise TypeError(f"of AGE the years and months are known, not {part}")
+        raise TypeError(f"of AGE the years and months are known, not {part}; a - b has days and time")
     return _part(functions.call("full_months_between", (earlier, later)), *_AGES[part])
 
 
@@ -67,12 +127,22 @@ def _between(later: Expression, earlier: Expression) -> Expression:
 
 
 def _apart(days: Expression) -> Expression:
-    """Returns the interval between two dates, where they are subtracted, and anything else as it is."""
+    """Returns the interval between two dates that are subtracted, and that of a text; anything else as it is."""
     match days:
+        case Literal(value=str(text)) if (length := _length(text)) is not None:
+            return Literal(value=length, type=INTERVAL, span=days.span)
         case Call(function="subtract", arguments=(later, earlier)) if later.type == earlier.type == DATE:
             return _between(later, earlier)
         case _:
             return days
+
+
+def _length(text: str) -> int | None:
+    """Returns the microseconds of '08:30' or '3 days'; None for a text that has no fixed length."""
+    step = step_of(exp.Literal.string(text))
+    if step is None or step[0] == "add_months":
+        return _since_midnight(text)
+    return step[1] * (DAY if step[0] == "add_days" else 1)
 
 
 def _extracted(whole: Expression, part: str) -> Expression:

@@ -17,8 +17,8 @@ from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, 
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, INTERVAL, TEXT, TIMESTAMP, Type, decimal
 from dpquery.plan.zones import UTC
-from dpquery.sql.bind.differences import ADVICE, as_dates, moved, of_ages, of_intervals
-from dpquery.sql.bind.moments import constant_moment, epoch_refused, with_format, without_zones, zone_refused
+from dpquery.sql.bind.differences import ADVICE, as_dates, moved, of_intervals, read_apart
+from dpquery.sql.bind.moments import constant_moment, epoch_refused, formatted, without_zones, zone_refused
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
 from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, unknown_name
@@ -140,6 +140,8 @@ class Binder:
                 return Literal(value=bool(node.this), type=BOOLEAN)
             case exp.Null():
                 return Literal(value=None, type=TEXT)
+            case exp.Func() if (part := self._apart(node)) is not None:
+                return part
             case exp.Cast():
                 self._context.only(node, "this", "to", "safe")
                 target = type_of(node.args["to"], self._context)
@@ -171,11 +173,10 @@ class Binder:
                 return Literal(value=self._context.now(node), type=TIMESTAMP)
             case exp.AtTimeZone():
                 raise zone_refused(node, self._context)
-            case exp.Extract() if (part := self._age(node)) is not None:
-                return part
             case exp.Interval() | exp.Mul() if (length := microseconds_of(node)) is not None:
                 return self._cast(self.bind(length), INTERVAL, node, span_of(node, self._context.text))
-        node = with_format(node, self._context)
+        if (text := self._refusing(node, lambda: formatted(node, self._context, self.bind))) is not None:
+            return text
         operation = operation_of(node)
         if operation is None:
             raise self._unknown(node)
@@ -204,7 +205,8 @@ class Binder:
         if isinstance(bound, Literal) and bound.value is None:
             return Literal(value=None, type=BOOLEAN)
         if bound.type != BOOLEAN:
-            raise self._context.unsupported(f"{clause} needs a condition, not a value of type {bound.type}", node)
+            reason = f"{clause} needs a condition, not a value of type {bound.type}"
+            raise self._context.unsupported(reason, node, "Compare it, as in x > 0.")
         return bound
 
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
@@ -217,13 +219,13 @@ class Binder:
             raise epoch_refused(node, self._context)
         return moved(self._apply(name, as_dates(name, arguments), node), node, self._context.dialect)
 
-    def _age(self, node: exp.Extract) -> Expression | None:
-        """Returns a part of an age, or None where it is a part of something else."""
+    def _apart(self, node: exp.Expression) -> Expression | None:
+        """Returns a time of day or a part of an age; None for something else."""
 
         def bind(parts: Sequence[exp.Expression]) -> list[Expression]:
             return without_zones([self.bind(part) for part in parts], self._context.catalog.zone)
 
-        found = self._refusing(node, lambda: of_ages(node, self._context.dialect, bind))
+        found = self._refusing(node, lambda: read_apart(node, self._context.dialect, bind))
         return None if found is None else replace(found, span=span_of(node, self._context.text))
 
     def _refusing(self, node: exp.Expression, make: Callable[[], Expression | None]) -> Expression | None:

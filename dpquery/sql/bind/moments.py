@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from sqlglot import exp
 
 from dpquery.errors import QueryError
+from dpquery.plan import functions
 from dpquery.plan.expr import Expression, Literal
-from dpquery.plan.types import DATE, TEXT, TIMESTAMP
+from dpquery.plan.types import DATE, INT64, TEXT, TIMESTAMP
 from dpquery.plan.zones import UTC, is_shown_twice, wall_clock
 from dpquery.sql.bind.scope import Context
-from dpquery.sql.names.date_formats import FORMATS, format_of, is_to_char
+from dpquery.sql.names.date_formats import FORMATS, Made, format_of, is_to_char
 from dpquery.sql.parse.parse import span_of
 
 _UTC = re.compile(r"(?:\s*(?:[zZ]|[+-]00(?::?00)?)|\s+(?:UTC|GMT|utc|gmt))$")
 _OFFSET = re.compile(r"\s*([+-])([01][0-9])(?::?([0-5][0-9]))?$")
 _ZONES = ("utc", "gmt", "etc/utc", "etc/gmt", "z", "zulu", "+00", "+00:00")
+_LONGEST_NAME = len("September")
 _FORMAT = re.compile(r"(?:%[YmdHMSfjyIp]|[-/: .,T])*")
 
 
@@ -145,16 +148,39 @@ def epoch_refused(node: exp.Expression, context: Context) -> QueryError:
     return context.unsupported("a clock that is set back does not tell the instant", node, advice)
 
 
-def with_format(node: exp.Expression, context: Context) -> exp.Expression:
-    """Returns TO_CHAR of a date with its format in the directives of `strftime`; anything else as it is."""
+def formatted(
+    node: exp.Expression, context: Context, bind: Callable[[exp.Expression], Expression]
+) -> Expression | None:
+    """Returns TO_CHAR of a date; None for anything else."""
     span = span_of(node, context.text) if is_to_char(node, context.dialect) else None
     if span is None or "'" not in (written := context.text[span.start : span.end]):
-        return node
-    form = format_of(written, context.dialect)
-    if form is None:
+        return None
+    pieces = format_of(written, context.dialect)
+    if not pieces:
         if set("09") & set(written.split("'")[-2]):
             raise context.unsupported("TO_CHAR of a number is not supported", node, "Write ROUND(x, 2).")
         raise context.unsupported("this format of a date is not known", node, FORMATS)
-    made = exp.TimeToStr(this=node.this.copy(), format=exp.Literal.string(form))
-    made.parent = node.parent
-    return made
+    given = bind(node.this)
+    texts = [
+        _made(functions.call("format_date", (given, Literal(value=form, type=TEXT))), made) for form, made in pieces
+    ]
+    whole = texts[0] if len(texts) == 1 else functions.call("concat", texts)
+    return replace(whole, span=span)
+
+
+def _made(text: Expression, made: Made) -> Expression:
+    match made:
+        case Made.AS_IT_IS:
+            return text
+        case Made.UPPER | Made.LOWER:
+            return functions.call(made.name.lower(), (text,))
+        case Made.PADDED:
+            return functions.call("rpad", (text, Literal(value=_LONGEST_NAME, type=INT64)))
+        case Made.UPPER_PADDED:
+            return _made(_made(text, Made.UPPER), Made.PADDED)
+        case Made.LOWER_PADDED:
+            return _made(_made(text, Made.LOWER), Made.PADDED)
+        case Made.WITHOUT_ZEROS:
+            return functions.cast(functions.cast(text, INT64), TEXT)
+        case _:
+            assert_never(made)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpquery.plan import functions
+from dpquery.plan.aggregates.aggregate import needs_number
 from dpquery.plan.expr import Expression, Literal
+from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.types import FLOAT64, INT64, Type, sum_type
 from dpquery.sql.bind.scope import Context
 
@@ -153,8 +155,11 @@ class _Call:
             return INT64
         if function in ("min", "max"):
             return given
-        if not given.is_numeric:
-            raise self._context.unsupported(f"{function.upper()} needs a number, not a {given}", call)
+        try:
+            needs_number(function, given)
+        except SignatureError as error:
+            reason, advice = error.args
+            raise self._context.unsupported(reason, call, advice) from None
         if function == "avg":
             return FLOAT64
         return sum_type(given)

@@ -41,6 +41,7 @@ ADVISED = {
     "age": "Write EXTRACT(YEAR FROM AGE(a, b)), as in EXTRACT(YEAR FROM AGE(a, b)) >= 65, or compare a - b with an "
     "INTERVAL of days.",
     "datediff": "PostgreSQL has no DATEDIFF: write EXTRACT(DAY FROM b - a), or a::date - b::date.",
+    "a row of values": "Compare each column by itself: (a = 1 AND b = 2) OR (a = 3 AND b = 4).",
     "a list": "A column holds one value: ask for each by itself, as PERCENTILE_CONT(0.5), or write IN (...).",
     "an element of a list": "Ask for the value itself, as PERCENTILE_CONT(0.5) or FIRST(x ORDER BY y).",
     "an interval in this place": "An interval is one number of weeks, days, hours, minutes or seconds, as INTERVAL '30 "

@@ -1,4 +1,4 @@
-"""What PostgreSQL spells in several ways: IN is ANY or UNNEST of a list; ranges, and texts cast to intervals."""
+"""What PostgreSQL spells in several ways: IN is ANY, UNNEST or VALUES of a list; ranges; texts cast to intervals."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def with_lists_as_in(tree: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.In) and (listed := _unnested(node.args.get("query"))) is not None:
             node.set("query", None)
             node.set("expressions", listed)
+        if isinstance(node, exp.In) and len(node.expressions) == 1 and (listed := _of_values(node.expressions[0])):
+            node.set("expressions", [item.copy() for item in listed])
         if isinstance(node, exp.EQ | exp.NEQ) and (over := _compared(node.expression)) is not None:
             items = _items(over)
             if items is None or isinstance(node, exp.NEQ) is isinstance(node.expression, exp.Any):
@@ -47,6 +49,16 @@ def with_lists_as_in(tree: exp.Expr) -> exp.Expr:
                 return made
             node.replace(made)
     return tree
+
+
+def as_select(tree: exp.Expr) -> exp.Expr:
+    """Returns the statement VALUES as SELECT * FROM (VALUES ...), with its ORDER BY and LIMIT; others as they are."""
+    if not isinstance(tree, exp.Values):
+        return tree
+    around = {name: part for name in ("with_", "order", "limit", "offset") if (part := tree.args.get(name))}
+    for name in around:
+        tree.set(name, None)
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree), **around)
 
 
 def with_plain_forms(tree: exp.Expr) -> exp.Expr:
@@ -86,8 +98,18 @@ def _unnested(query: object) -> list[exp.Expr] | None:
     return [item.copy() for item in items] if items else None
 
 
+def _of_values(node: object) -> list[exp.Expr] | None:
+    """Returns the items of `VALUES (1), (2)`, or None for another node or several columns."""
+    if not isinstance(node, exp.Values) or any(value for name, value in node.args.items() if name != "expressions"):
+        return None
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+    return [row[0] for row in rows] if all(len(row) == 1 for row in rows) else None
+
+
 def _items(node: exp.Expr) -> list[exp.Expr] | None:
     """Returns the items of a list, through brackets and a cast to lists."""
+    if found := _of_values(node.this if isinstance(node, exp.Subquery) else node):
+        return found
     while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.ARRAY):
         node = node.this
     if isinstance(node, exp.Literal) and node.is_string and node.name[:1] == "{" and node.name[-1:] == "}":

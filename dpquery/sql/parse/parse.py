@@ -20,7 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpquery.catalog.names import composed
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
 from dpquery.sql.parse.intervals import with_whole_intervals
-from dpquery.sql.parse.lists import with_lists_as_in, with_plain_forms
+from dpquery.sql.parse.lists import as_select, with_lists_as_in, with_plain_forms
 from dpquery.sql.parse.parameters import Given, Placeholder, fill, mark, with_dollars_marked
 
 DIALECTS = ("postgres", *sorted({one.value for one in Dialects} - {"", "postgres"}))
@@ -141,6 +141,7 @@ def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
     tree = with_plain_forms(with_lists_as_in(fill(found, placeholders, params)))
     while isinstance(tree, exp.Subquery) and set(_present(tree)) <= {"this"}:
         tree = tree.this
+    tree = as_select(tree)
     if not isinstance(tree, exp.Select | exp.SetOperation):
         tokens = _tokens(text, Dialect.get_or_raise(dialect))
         first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
