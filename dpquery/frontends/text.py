@@ -13,6 +13,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dpquery.catalog.tables import Defaults
+    from dpquery.kernel.loss import PrivacyLoss
     from dpquery.session.planned import Plan
 
 BAR = 20  # characters
@@ -67,6 +69,25 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> str:
     from dpquery.accounting.conversions import zcdp_to_approximate
 
     return f"{float(zcdp_to_approximate(rho, delta)):.3g}" if delta and rho else ""
+
+
+def as_asked(charge: PrivacyLoss, defaults: Defaults, epsilon: object, other: object) -> str:
+    """Returns a charge in rho with the epsilon that the query asked for, by itself or by the catalog's default.
+
+    Args:
+        epsilon, other: What the query said, or None: of epsilon, and of what it may say instead.
+
+    Example:
+        >>> from dpquery.catalog.tables import Defaults
+        >>> from dpquery.kernel.loss import PrivacyLoss
+        >>> as_asked(PrivacyLoss(rho=Fraction(1, 200)), Defaults(epsilon=Fraction(1, 10)), None, None)
+        'rho 0.005 (asked as epsilon 0.1)'
+    """
+    from dpquery.kernel.loss import parse_amount, show_amount
+
+    usual = defaults.epsilon if other is None else None
+    asked = usual if epsilon is None else parse_amount(epsilon, name="epsilon")
+    return f"{charge} (asked as epsilon {show_amount(asked)})" if charge.rho and asked else str(charge)
 
 
 def percent(part: Fraction) -> str:

@@ -28,11 +28,14 @@ def catalog() -> dp.Catalog:
 class Study:
     """A server's engine over a new ledger."""
 
-    def __init__(self, *, row_level: str = "error", caps: Caps | None = None) -> None:
+    def __init__(
+        self, declared: dp.Catalog | None = None, *, row_level: str = "error", caps: Caps | None = None
+    ) -> None:
+        declared = declared or catalog()
         self.folder = tempfile.TemporaryDirectory(prefix="dpquery-server-")
-        self.ledger: Ledger = dp.create_ledger(catalog(), Path(self.folder.name) / "shop.ledger")
-        backend = DuckDBBackend(catalog(), tables())
-        self.engine = Engine(catalog(), backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
+        self.ledger: Ledger = dp.create_ledger(declared, Path(self.folder.name) / "shop.ledger")
+        backend = DuckDBBackend(declared, tables())
+        self.engine = Engine(declared, backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
 
     def answer(
         self, text: str, *parameters: object, analyst: str = "alice", settings: Mapping[str, str] | None = None

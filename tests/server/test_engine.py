@@ -7,12 +7,14 @@ from decimal import Decimal
 
 import pytest
 
+import dpquery as dp
 from dpquery.data.arrow import arrow_type
 from dpquery.frontends.postgres.engine.engine import bounded
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
 from dpquery.frontends.postgres.wire.answers import Answerer, Asked, DataChanged, Field, Refusal
 from dpquery.frontends.postgres.wire.oids import field_of, oid_of
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP
+from tests.cases.catalogs import HERE
 from tests.scripted import zero_noise
 from tests.server.orders import Study, catalog
 
@@ -46,6 +48,15 @@ def test_a_charged_query_says_what_it_cost_and_what_is_left(study: Study, monkey
     notice, *known = answered.notices
     assert known == ["orders, max_rows 60: what it leaves out is unknown, as no profile was bought (dpquery profile)"]
     assert notice.startswith("charged epsilon 1; remaining: epsilon 4999")
+
+
+def test_a_charge_in_rho_is_also_said_in_the_epsilon_that_was_asked() -> None:
+    text = (HERE / "orders.yaml").read_text(encoding="utf-8")
+    study = Study(dp.Catalog.from_yaml(text.replace("{epsilon: 1000000}", "{epsilon: 5000, delta: 1e-3}")))
+    by_default, in_rho = study.answer(BY_REGION), study.answer(BY_REGION, settings={"dpquery.rho": "0.7"})
+    study.close()
+    assert by_default.notices[0].startswith("charged rho 0.5 (asked as epsilon 1); remaining: delta 0.0005, rho ")
+    assert in_rho.notices[0].startswith("charged rho 0.7; ")
 
 
 def test_what_bounds_leave_out_takes_a_bounded_number_of_lines() -> None:

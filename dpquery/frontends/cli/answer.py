@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dpquery.cancelling import is_cancelled
-from dpquery.frontends.text import expected_lines, grid, number
+from dpquery.frontends.text import as_asked, expected_lines, grid, number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpquery.kernel.loss import PrivacyLoss
     from dpquery.result.table import Result
     from dpquery.session.options import Options
     from dpquery.session.planned import Plan
@@ -129,19 +128,9 @@ def show_charge(answer: Result, session: Session, options: Options, *, say: Call
         say(f"[{note}]")
     level = f"{answer.level}; " if len(answer.accuracy.columns) else ""
     place = f" to {answer.blocks}" if answer.blocks else ""
-    paid = as_asked(answer.charge, session, options)
+    paid = as_asked(answer.charge, session.catalog.defaults, options.epsilon, options.rho or options.error)
     charged = f"charged {paid}{place}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
     say(f"[{level}{charged}; left for {session.analyst}: {session.remaining}]")
-
-
-def as_asked(charge: PrivacyLoss, session: Session, options: Options) -> str:
-    """Returns a charge in rho with the epsilon that the query asked for, by itself or by the catalog's default."""
-    from dpquery.kernel.loss import parse_amount, show_amount
-
-    said = options.rho is not None or options.error is not None
-    usual = None if said else session.catalog.defaults.epsilon
-    asked = usual if options.epsilon is None else parse_amount(options.epsilon, name="epsilon")
-    return f"{charge} (asked as epsilon {show_amount(asked)})" if charge.rho and asked else str(charge)
 
 
 def prices_text(plan: Plan, session: Session) -> str:

@@ -21,7 +21,6 @@ from dpquery.catalog.names import shown, suggestion
 from dpquery.errors import CatalogError, DPQueryError
 from dpquery.frontends.cli.answer import (
     Format,
-    as_asked,
     check_output,
     prices_text,
     show_charge,
@@ -32,7 +31,7 @@ from dpquery.frontends.cli.answer import (
 )
 from dpquery.frontends.cli.options import error_of
 from dpquery.frontends.shell.fitting import fitted, prose, table
-from dpquery.frontends.text import as_options, expected_lines
+from dpquery.frontends.text import as_asked, as_options, expected_lines
 from dpquery.kernel.loss import show_amount
 from dpquery.session.options import NO_OPTIONS
 
@@ -287,7 +286,7 @@ def is_whole(text: str) -> bool:
 
 def price_text(plan: Plan, session: Session, options: Options) -> str:
     """Returns what a query would cost, how far its columns would be off, and what is known of bias, a line each."""
-    cost = as_asked(plan.charge, session, options)
+    cost = as_asked(plan.charge, session.catalog.defaults, options.epsilon, options.rho or options.error)
     often = times_of(plan, session)
     enough = "" if often is None else f": enough for {such(often)}"
     told = [f"[{note}]" for note in plan.notes] + [f"[Warning: {warning}]" for warning in plan.warnings]

@@ -36,7 +36,7 @@ from dpquery.frontends.postgres.wire.answers import (
     row_level,
 )
 from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT, example_of, field_of, field_of_arrow, oid_of
-from dpquery.frontends.text import expected_lines
+from dpquery.frontends.text import as_asked, expected_lines
 from dpquery.kernel.loss import parse_amount
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import FLOAT64, Type
@@ -158,7 +158,7 @@ class Engine:
         what bounds leave out."""
         session = self._session(asked.analyst)
         result = session.sql(asked.text, params=params or None, **options)
-        charge = str(result.charge)
+        charge = as_asked(result.charge, self._catalog.defaults, options.get("epsilon"), options.get("rho"))
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
         paid = was_known if charge == "nothing" else f"charged {charge}"
         notice = f"{paid}; remaining: {session.remaining}"
