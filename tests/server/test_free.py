@@ -65,6 +65,20 @@ def test_it_is_answered_free(study: Study, text: str, rows: list[tuple[object, .
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("VALUES (1, 'a'), (2, 'b') ORDER BY column2 DESC", ["column1", "column2"]),
+        ("WITH v AS (VALUES (1)) SELECT * FROM v", ["column1"]),
+        ("SELECT * FROM (VALUES (1)) AS t JOIN (VALUES (1)) AS u (x) ON x = column1", ["column1", "x"]),
+        ("SELECT now(), now()::date", ["now", "now"]),
+        ("SELECT CURRENT_TIMESTAMP", ["current_timestamp"]),
+    ],
+)
+def test_columns_have_the_names_that_postgres_gives(study: Study, text: str, names: list[str]) -> None:
+    assert study.answer(text).table.column_names == names
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "SELECT DISTINCT region FROM orders",

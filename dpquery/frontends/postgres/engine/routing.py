@@ -15,6 +15,7 @@ from dpquery.catalog.names import SYNOPSES
 from dpquery.errors import QueryError
 from dpquery.frontends.postgres.wire.answers import FORBIDDEN, UNSUPPORTED, Refusal, refusal_of
 from dpquery.session.synopses import Synopses
+from dpquery.sql.parse.lists import as_select
 from dpquery.sql.parse.parameters import Placeholder
 from dpquery.sql.parse.parse import read, span_of
 
@@ -58,7 +59,11 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
     tree, placeholders = _read(text)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
-    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Values) or tree.find(exp.Into, exp.Lock) is not None:
+    tree = as_select(tree)
+    if "current_timestamp" not in text.casefold():
+        for clock in tree.find_all(exp.CurrentTimestamp):  # the parser makes one thing of both
+            clock.meta["name"] = "now"
+    if not isinstance(tree, exp.Select | exp.SetOperation) or tree.find(exp.Into, exp.Lock) is not None:
         raise Refusal(FORBIDDEN, READ_ONLY, None, "Write a SELECT.", 1)
     writes = tree.find(exp.Insert, exp.Update, exp.Delete, exp.Merge)
     if writes is not None:

@@ -53,7 +53,13 @@ VALUE_CASTS = {"decimal": number_cast, "varbinary": bytes_cast}
 
 
 def name_columns(tree: exp.Expr) -> None:
-    """Gives each item of each SELECT the name that PostgreSQL gives it."""
+    """Gives each item of each SELECT, and each column of VALUES, the name that PostgreSQL gives it."""
+    for values in tree.find_all(exp.Values):
+        alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("*VALUES*", quoted=True))
+        if not alias.args.get("columns") and isinstance(values.parent, exp.From | exp.Join):
+            width = len(values.expressions[0].expressions) if values.expressions else 0
+            alias.set("columns", [exp.to_identifier(f"column{i}") for i in range(1, width + 1)])
+            values.set("alias", alias)
     for select in list(tree.find_all(exp.Select)):
         select.set("expressions", [_as_named(item) for item in select.expressions])
 
@@ -96,6 +102,8 @@ def _figured(node: exp.Expr) -> tuple[str, int]:
             return "exists", 2
         case exp.Anonymous():
             return str(node.this).lower(), 2
+        case exp.CurrentTimestamp():
+            return str(node.meta.get("name", "current_timestamp")), 2
         case exp.Func() if not isinstance(node, exp.Connector | exp.Binary):
             name = node.sql_name().lower()
             return _FUNCTION_NAMES.get(name, name), 2
