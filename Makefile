@@ -1,4 +1,4 @@
-# make demo | test | test-clients | test-spark | check | coverage | slow | mutants | versions | wheel | bench | docs | site
+# make demo | test | test-clients | test-mbi | test-spark | check | coverage | slow | mutants | versions | wheel | bench | docs | site
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Workers share the cores already.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test tests test-clients test-spark check quick lint coverage slow mutants versions wheel bench docs site clean
+.PHONY: demo test tests test-clients test-mbi test-spark check quick lint coverage slow mutants versions wheel bench docs site clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,10 @@ test-clients: $(READY)
 	$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(CLIENTS)
 	$(BIN)/python -m pip install --quiet $(DRIVERS)
 	$(BIN)/python -m pytest -m "not slow" tests/server/clients
+
+test-mbi: $(READY)
+	$(BIN)/python -m pip install --quiet 'mbi>=2,<3'
+	$(BIN)/python -m pytest tests/mbi/test_beside_mbi.py
 
 test-spark: $(READY)
 	java -version || $(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(JAVA)

@@ -189,6 +189,19 @@ def test_own_stores_show_own_synopses(place: Path) -> None:
         session.synopsis("visits", FEW, rho="1000", name="other")
 
 
+def test_an_analyst_cannot_buy_one_with_what_another_has_left(place: Path) -> None:
+    budget = f"{RHO}\nanalysts: {{ann: {{rho: 5000}}, bob: {{rho: 5000}}}}"
+    with connect(place, budget, analyst="ann") as ann, connect(place, budget, analyst="bob") as bob:
+        with pytest.raises(dp.InsufficientBudgetError):
+            ann.synopsis("visits", FEW, rho="5001", rows=50)
+        ann.synopsis("visits", FEW, rho="4000", rows=50)
+        with pytest.raises(dp.InsufficientBudgetError):
+            ann.synopsis("visits", FEW, rho="1001", rows=50, name="second")
+        assert bob.sql("SELECT COUNT(*) AS n FROM synopsis.visits").charge == dp.PrivacyLoss()
+        assert [ann.remaining.rho, bob.remaining.rho] == [Fraction(1000), Fraction(5000)]
+        assert bob.synopses["visits"].analyst == "ann"
+
+
 def test_releases_are_within_what_was_recorded(session: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every release of all rounds takes its part, and nothing is charged beside it."""
     parts, take = [], Reserved.charge
