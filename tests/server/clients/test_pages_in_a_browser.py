@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import html
+import functools
+import http.server
 import json
+import queue
 import re
 import subprocess
 import threading
@@ -14,7 +16,6 @@ import pytest
 import dpquery as dp
 from dpquery.auditing.own_laws import audit_law
 from dpquery.auditing.page import page
-from dpquery.frontends.cli import docs
 from dpquery.frontends.cli.demo_attack import run_attacks
 from dpquery.frontends.cli.main import run
 from tests.docs.test_site import built
@@ -23,19 +24,19 @@ pytestmark = pytest.mark.clients
 
 CATALOG = Path(__file__).resolve().parents[2] / "audit/clinic.yaml"
 WIDTHS = (400, 1200)
-FRAME = """<!doctype html><iframe width=@WIDTH@ height=900 style="border: 0"></iframe><output></output>
+FRAME = """<!doctype html><iframe width=@WIDTH@ height=900 style="border: 0"></iframe>
 <script>
   const pages = @PAGES@, found = [], frame = document.querySelector("iframe");
   const next = () => {
     if (found.length < pages.length) frame.src = "/" + pages[found.length];
-    else document.querySelector("output").textContent = JSON.stringify(found);
+    else fetch("/", {method: "POST", body: JSON.stringify(found)});
   };
   onload = () => {
     frame.onload = () => { found.push(frame.contentDocument.scrollingElement.scrollWidth); next(); };
     next();
   };
 </script>"""
-"""One page after the other in a window of this width, and how wide each became."""
+"""One page after the other in a window of this width, and how wide each became, which is posted at the end."""
 
 
 @pytest.fixture(scope="module")
@@ -60,21 +61,40 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def widths(folder: Path, width: int, browser: Path) -> dict[str, int]:
     """Returns how wide each page of a folder is, shown in a window of this width."""
-    pages = sorted(str(one.relative_to(folder)) for one in folder.rglob("*.html") if one.name != "frame.html")
-    text = FRAME.replace("@WIDTH@", str(width)).replace("@PAGES@", json.dumps(pages))
-    (folder / "frame.html").write_text(text)
-    with docs.site_server(folder, 0) as server:
+    pages = sorted(str(one.relative_to(folder)) for one in folder.rglob("*.html"))
+    frame = FRAME.replace("@WIDTH@", str(width)).replace("@PAGES@", json.dumps(pages)).encode()
+    posted: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+
+    class Framed(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/frame":
+                super().do_GET()
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(frame)
+
+        def do_POST(self) -> None:
+            posted.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Says nothing about requests."""
+
+    command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
+    command += [f"--user-data-dir={browser}", f"--window-size={width + 100},1000", "--remote-debugging-port=0"]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Framed, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
-        command += [f"--user-data-dir={browser}", f"--window-size={width + 100},1000", "--virtual-time-budget=400000"]
-        address = f"http://127.0.0.1:{server.server_address[1]}/frame.html"
-        made = subprocess.run(
-            [*command, "--dump-dom", address], capture_output=True, text=True, timeout=900, check=True
-        )
+        address = f"http://127.0.0.1:{server.server_address[1]}/frame"
+        with subprocess.Popen([*command, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as shown:
+            try:
+                found = posted.get(timeout=600)
+            finally:
+                shown.terminate()
         server.shutdown()
-    (folder / "frame.html").unlink()
-    (found,) = re.findall("<output>(.+?)</output>", made.stdout)
-    return dict(zip(pages, json.loads(html.unescape(found)), strict=True))
+    return dict(zip(pages, found, strict=True))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
