@@ -1,10 +1,37 @@
-"""Arrow's types for the types of plans."""
+"""Arrow's types for the types of plans, and what kind of source somebody hands over."""
 
 from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeGuard
 
 import pyarrow as pa
 
 from dpquery.plan.types import Kind, Type
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.dataset as pads
+
+
+def is_frame(source: object) -> TypeGuard[pd.DataFrame]:
+    """Says whether this is a DataFrame of pandas, without loading pandas: before it is loaded there is none."""
+    return _is_of(source, "pandas", "DataFrame")
+
+
+def is_dataset(source: object) -> TypeGuard[pads.Dataset]:
+    """Says whether this is a dataset of Arrow, whose module loads pandas."""
+    return _is_of(source, "pyarrow.dataset", "Dataset")
+
+
+def is_dataset_of_files(source: object) -> TypeGuard[pads.FileSystemDataset]:
+    """Says whether this is a dataset of files."""
+    return _is_of(source, "pyarrow.dataset", "FileSystemDataset")
+
+
+def _is_of(source: object, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(source, getattr(loaded, name))
 
 
 def for_pandas(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.feather as feather
 import pyarrow.fs as fs
 import pyarrow.parquet as parquet
 
 from dpquery.data import lakes, postgres, stores
 from dpquery.data.addresses import DATABASES, of_version, path_of, scheme_of, shown
+from dpquery.data.arrow import is_dataset_of_files
 from dpquery.data.csv_lines import read_csv
 from dpquery.data.readable import coded, readable
 from dpquery.data.sealed import Key, create
@@ -160,7 +160,7 @@ def _of_object(source: object, columns: Sequence[str]) -> pa.RecordBatchReader |
             return lakes.read_delta(data, columns)
         case "pyiceberg":
             return lakes.read_iceberg(data, None, columns)
-    if isinstance(source, pads.FileSystemDataset) and not isinstance(source.filesystem, fs.LocalFileSystem):
+    if is_dataset_of_files(source) and not isinstance(source.filesystem, fs.LocalFileSystem):
         return data.scanner(columns=[name for name in columns if name in source.schema.names]).to_reader()
     if isinstance(source, pa.RecordBatchReader):
         names = [name for name in columns if name in source.schema.names]

@@ -11,23 +11,24 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.feather as feather
 
 from dpquery.catalog.names import quoted
-from dpquery.data.arrow import arrow_type
+from dpquery.data.arrow import arrow_type, is_dataset, is_frame
 from dpquery.data.csv_lines import read_csv
 from dpquery.data.elsewhere import Reading, kind_of
 from dpquery.data.prepared import PreparedTable
 from dpquery.data.readable import coded, readable
 from dpquery.data.sealed import Key
-from dpquery.data.values import read
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.dataset as pads
 
 SEALED = "sealed://"
 """What addresses of sealed files begin with."""
@@ -81,14 +82,14 @@ def open_source(
         if isinstance(found, str):
             return Source(scan=parquet_scan([found], reading.key), files=(found,), key=reading.key)
         return Source(data=found, is_own=True)
-    if isinstance(source, pd.DataFrame):
+    if is_frame(source):
         return Source(data=coded(readable(table, _of_pandas(table, source, columns, zones or {}))))
     if isinstance(source, pa.Table):
         kept = source.select([name for name in columns if name in source.column_names])
         if not kept.column_names:
             raise CatalogError(f"table {table} has none of its declared columns")
         return Source(data=coded(readable(table, kept)))
-    if isinstance(source, pads.Dataset):
+    if is_dataset(source):
         return Source(data=_of_dataset(table, source, columns))
     if type(source).__module__.split(".")[0] == "polars":
         frame: Any = source
@@ -104,6 +105,8 @@ def open_source(
 
 def _of_dataset(table: str, source: pads.Dataset, columns: Mapping[str, Type]) -> pads.Dataset:
     """Returns a dataset whose types are stored with it; others infer them from values, one row from others."""
+    import pyarrow.dataset as pads
+
     stored = pads.ParquetFileFormat | pads.IpcFileFormat
     if not (isinstance(source, pads.FileSystemDataset) and isinstance(source.format, stored)):
         raise CatalogError(f"the source of table {table} is a dataset, and not of Parquet or Arrow files")
@@ -114,6 +117,8 @@ def _of_dataset(table: str, source: pads.Dataset, columns: Mapping[str, Type]) -
 
 def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type], zones: Mapping[str, str]) -> pa.Table:
     """Returns the needed columns as Arrow; numeric columns without NULL are not copied."""
+    import pandas as pd
+
     if isinstance(frame.columns, pd.MultiIndex):
         raise CatalogError(f"table {table} has several levels of column names; flatten them first")
     if not frame.columns.is_unique:
@@ -126,6 +131,8 @@ def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type], zon
 
 def _of_series(table: str, name: str, series: pd.Series[Any], type: Type, zone: str) -> Any:
     """Returns a column as Arrow. Objects are read one by one, so that no value changes how another is read."""
+    from dpquery.data.values import read
+
     array = None
     if series.dtype != object:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):

@@ -9,10 +9,10 @@ from itertools import product
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from dpquery.catalog import Catalog
 from dpquery.data.addresses import of_version, origin_of, path_of
+from dpquery.data.arrow import is_dataset_of_files
 from dpquery.data.sources import Source, files_of
 
 FEWEST_ROWS = 10
@@ -43,7 +43,7 @@ def twice(catalog: Catalog, given: Mapping[str, object], opened: Mapping[str, So
 
 def _files(source: object) -> tuple[str, ...]:
     """Returns the files of a source that are tables of their own, one for one."""
-    if isinstance(source, pads.FileSystemDataset):
+    if is_dataset_of_files(source):
         return tuple(path for path in source.files if os.path.isfile(path))
     path = path_of(source)
     found = files_of(path if os.path.exists(path) else of_version(path)[0]) if path else ()

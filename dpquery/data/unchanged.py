@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from dpquery.catalog import Catalog
+from dpquery.data.arrow import is_dataset
 from dpquery.data.owners import leading_to_owners
 from dpquery.data.sources import Source
 from dpquery.errors import BackendError
@@ -96,7 +96,7 @@ class Files:
 
 def stamps_of(source: Source) -> tuple[Stamp, ...]:
     """Returns what tells one state of a source's files from another; frames have none, because they stay."""
-    if isinstance(source.data, pads.Dataset):
+    if is_dataset(source.data):
         files: Any = source.data
         return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))
     return tuple(_stamp(file) for file in source.files)

@@ -17,7 +17,10 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 
+from dpquery.catalog import Catalog
+from dpquery.data.owners import leading_to_owners
 from dpquery.plan.functions import cast_value
+from dpquery.plan.logical import LONGEST_OWNER
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal
 from dpquery.plan.zones import wall_clock
 
@@ -123,3 +126,27 @@ def _read_decimal(number: Decimal, declared: Type) -> Value:
 def _is_unicode(text: str) -> bool:
     """Whether the text has no lone surrogates, which UTF-8 cannot hold."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def declared_values(
+    catalog: Catalog, table: str, column: str, frame: pd.DataFrame, type: Type | None = None
+) -> list[Value]:
+    """Returns the values of a frame's column as the catalog declares them, one by one: what does not fit is None.
+
+    Args:
+        type: How it is read; None for as declared. A key of a parent's owner need not be a declared column.
+    """
+    said = catalog.tables[table].columns.get(column)
+    if type is None:
+        type = catalog.tables[table].columns[column].type
+    values = [read(stored, type, "" if said is None else said.zone) for stored in frame[column].tolist()]
+    if type != TEXT:
+        return values
+    most = LONGEST_OWNER if said is None else said.max_length
+    is_whole = (table, column) in leading_to_owners(catalog)
+    return [_limited(value, most, is_whole=is_whole) if isinstance(value, str) else value for value in values]
+
+
+def _limited(text: str, most: int, *, is_whole: bool) -> Value:
+    """Returns the first characters of a text; None in place of a longer one that counts whole."""
+    return None if is_whole and len(text) > most else text[:most]

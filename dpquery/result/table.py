@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
@@ -28,6 +27,7 @@ from dpquery.result.together import read_confidence
 from dpquery.result.warnings import warnings_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
@@ -178,6 +178,8 @@ class Result:
         return (*self._warned, *found)
 
     def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
+        import pandas as pd
+
         columns = {
             (name, end): bound
             for name, interval in intervals.items()

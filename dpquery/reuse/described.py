@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from dpquery.accuracy.noise_shapes import scale_of, shape_of, spread_of
 from dpquery.kernel.accountant import compose
@@ -23,6 +22,9 @@ from dpquery.reuse.chosen import Place, drawn_together, place_of
 from dpquery.reuse.estimates import Found, Wanted
 from dpquery.reuse.reconciled import Estimate
 from dpquery.reuse.releases import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FAILURE = Fraction(1, 20)
 
@@ -123,4 +125,6 @@ def listing(ledger: Ledger, releases: Sequence[Release]) -> pd.DataFrame:
         )
         for release in releases
     ]
+    import pandas as pd
+
     return pd.DataFrame(rows, columns=list(COLUMNS))

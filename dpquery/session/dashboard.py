@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.accountant import charge_at_least
@@ -21,6 +20,9 @@ from dpquery.reuse.reconciled import Source, Vectors, stored
 from dpquery.session.explain import released_by
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIDTH = 60
 """Characters of a query that a printed table shows."""
@@ -97,6 +99,8 @@ class Dashboard:
     @property
     def table(self) -> pd.DataFrame:
         """The numbers: tile, query, number, alone, together, source."""
+        import pandas as pd
+
         return pd.DataFrame(
             [[n.tile, n.query, n.number, n.alone, n.together, n.source] for n in self.numbers],
             columns=["tile", "query", "number", "alone", "together", "source"],

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from dpquery.data.arrow import arrow_type
@@ -24,6 +24,9 @@ from dpquery.session.explain import explain, ranks_needed, show_passes
 from dpquery.session.planning import Prepared
 from dpquery.units.blocks import Touched
 from dpquery.units.declarations import Declarations
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Plan:
@@ -89,7 +92,7 @@ class Plan:
         made.warnings = tuple(dict.fromkeys(note for step in (*steps, self) for note in step.warnings))
         texts = [f"Step {number} of {len(steps) + 1}:\n{step}" for number, step in enumerate((*steps, self), start=1)]
         made._text, made._told = "\n".join(texts), (f"Charge of all steps: {made.charge}",)
-        made._prices = pd.DataFrame
+        made._prices = _no_prices
         return made
 
     @cached_property
@@ -111,6 +114,12 @@ class Plan:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _no_prices() -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame()
 
 
 def told_with_plan(

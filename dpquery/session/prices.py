@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from dpquery.errors import QueryError
 from dpquery.kernel.accountant import Budget, BudgetKind, charge_at_least, charge_of
@@ -23,6 +22,9 @@ from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, n
 from dpquery.reuse.follows import without
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOSSES = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
 ERRORS = (Fraction(10), Fraction(100), Fraction(1000))
@@ -60,6 +62,8 @@ def prices(
         row = _row(replace(request, accuracy=accuracy, weights={}), prepare, ledger, limit, least, assumed)
         if row is not None:
             rows[f"error={show_amount(error)}"] = row
+    import pandas as pd
+
     return pd.DataFrame.from_dict(rows, orient="index")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn, Unpack
-
-import pandas as pd
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from dpquery.backends.base import Backend
 from dpquery.cancelling.interrupting import interruptible_work
@@ -41,6 +39,9 @@ from dpquery.session.synopses import Synopses
 from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.parameters import Given
 from dpquery.synopsis.synopsis import Synopsis
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Session:

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from dpquery.catalog.names import plain
@@ -22,6 +21,7 @@ from dpquery.synopsis.model import Integers, Marginal
 from dpquery.synopsis.rounds import MEAN_SIZE, Question
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 WAYS = {1: "columns", 2: "pairs", 3: "triples"}
@@ -54,6 +54,8 @@ class Quality:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each marginal."""
+        import pandas as pd
+
         rows = [(", ".join(m.columns), m.cells, m.deviation, m.noise, m.apart) for m in self.measured]
         return pd.DataFrame(rows, columns=["columns", "cells", "deviation", "noise", "apart"])
 

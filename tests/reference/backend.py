@@ -20,7 +20,8 @@ from dpquery.backends.features import NO_GAPS, Gaps
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.blocks import Blocks
 from dpquery.data.arrow import arrow_type
-from dpquery.data.owners import declared_values, unique_sets
+from dpquery.data.owners import unique_sets
+from dpquery.data.values import declared_values
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates

@@ -16,8 +16,9 @@ from dpquery.backends.duckdb.public_tables import needed
 from dpquery.backends.spark.backend import SparkBackend
 from dpquery.catalog import Catalog
 from dpquery.data.arrow import arrow_type
-from dpquery.data.owners import declared_values, leading_to_owners
+from dpquery.data.owners import leading_to_owners
 from dpquery.data.sources import open_source
+from dpquery.data.values import declared_values
 from tests.docs.pages import ROOT
 
 SETTINGS = {
