@@ -20,7 +20,7 @@ export OPENBLAS_NUM_THREADS := 1
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev,demo]'
 	touch $(READY)
 
 demo: $(READY)

@@ -151,8 +151,10 @@ def test_no_stored_row_passes_two_filters_that_are_in_parallel(
     session: dp.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zero_noise(monkeypatch)
-    pairs = [pair for pair in itertools.combinations(TESTS, 2) if are_parallel(session, *pair)]
-    assert len(pairs) >= 50
+    every = itertools.combinations(TESTS, 2)  # those that speak of one column, and some of the others
+    asked = [pair for number, pair in enumerate(every) if pair[0][0] == pair[1][0] or number % 5 == 0]
+    pairs = [pair for pair in asked if are_parallel(session, *pair)]
+    assert len(pairs) >= 40
     items = ", ".join(f"COUNT(*) FILTER (WHERE ({a}) AND ({b})) AS n{i}" for i, (a, b) in enumerate(pairs))
     (counts,) = session.sql(f"SELECT {items} FROM rows", epsilon=1000).to_arrow().to_pylist()
     assert {pairs[int(name[1:])]: count for name, count in counts.items() if count} == {}

@@ -57,10 +57,10 @@ def fuzz(clinic: Clinic, seed: int, count: int) -> Counter[str]:
     return outcomes
 
 
-def test_five_hundred_random_queries(clinic: Clinic) -> None:
+def test_random_queries(clinic: Clinic) -> None:
     """PAR-01, PAR-02, PAR-04, SEN-09, OUT-03: no bare exception, no slow refusal, no answer without noise."""
-    outcomes = fuzz(clinic, 1, 500)
-    assert outcomes["answered"] > 25
+    outcomes = fuzz(clinic, 1, 250)
+    assert outcomes["answered"] > 12
     assert len(outcomes) > 4
 
 

@@ -104,7 +104,7 @@ def test_the_law_of_a_report() -> None:
     assert binary.variance(1.0, (0.0, 1.0)) == pytest.approx(known) == pytest.approx(binary.variance(0.0, (0.0, 1.0)))
 
 
-SETS, SESSIONS, PEOPLE = 9, 2, 3000
+SETS, PEOPLE = 9, 3000
 ASKED = (
     "SELECT COUNT(*) AS a, COUNT_IF(NOT party = 'b') AS b, SUM(age) AS c FROM people WHERE party <> 'a'",
     "SELECT AVG(age) AS a FROM people WHERE party = 'a'",
@@ -135,13 +135,13 @@ def _exact(folder: Path) -> list[pd.DataFrame]:
         return [answer.to_pandas() for answer in session.batch(ASKED, epsilon=1)]
 
 
-def _misses(folder: Path, epsilon: int) -> list[int]:
+def _misses(folder: Path, epsilon: int, sessions: int) -> list[int]:
     """Returns for each cell in how many sets of reports its interval does not hold the exact number."""
     folder.mkdir()
     exact, missed = _exact(folder), [0] * 19
     names = [f"people{number}" for number in range(SETS)]
     catalog = dp.Catalog(**{**CATALOG, "tables": {key: {"columns": COLUMNS} for key in names}})  # type: ignore[arg-type]
-    for number in range(SESSIONS):
+    for number in range(sessions):
         told = {
             name: VALUES.assign(
                 party=dp.local.randomize(VALUES.party, "1.5", PARTIES),
@@ -173,12 +173,13 @@ def _chance(missed: int, total: int, rate: float) -> float:
     return math.exp(-total * (share * math.log(share / rate) + rest))
 
 
+@pytest.mark.parametrize("sessions", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_intervals_hold_with_their_confidence_and_would_not_without_the_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sessions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Intervals of 95 % may miss 6 in 100 times, as reports are taken for normal; each cell is judged by itself."""
-    missed = _misses(tmp_path / "held", 20)
-    assert min(_chance(count, SETS * SESSIONS, 0.06) for count in missed) > FALSE_ALARM / len(missed)
+    missed = _misses(tmp_path / "held", 20, sessions)
+    assert min(_chance(count, SETS * sessions, 0.06) for count in missed) > FALSE_ALARM / len(missed)
     monkeypatch.setattr(Chances, "variance", lambda *_: 0.0)
-    missed = _misses(tmp_path / "ignored", 900)  # so little noise that lies decide
-    assert min(_chance(count, SETS * SESSIONS, 0.06) for count in missed) < FALSE_ALARM / len(missed)
+    missed = _misses(tmp_path / "ignored", 900, 1)  # so little noise that lies decide
+    assert min(_chance(count, SETS, 0.06) for count in missed) < FALSE_ALARM / len(missed)

@@ -17,8 +17,8 @@ from tests.backends.generator import Database, Generator, database
 from tests.backends.plans import MANY
 from tests.reference.backend import ReferenceBackend
 
-FAST, SLOW, LOOKED_AT = range(50), range(1_000, 3_000), range(150)
-BATCH = 25
+FAST, SLOW, LOOKED_AT = range(26), range(1_000, 3_000), range(150)
+BATCH = 13
 
 
 def batches(seeds: range) -> list[range]:
