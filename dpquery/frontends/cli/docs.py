@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpquery.errors import ParameterError
 from dpquery.frontends.cli.options import opt
+
+if TYPE_CHECKING:
+    import http.server
 
 _PACKAGED = Path(__file__).parents[2] / "site"
 _BUILT = Path(__file__).parents[3] / "build" / "site"  # in a checkout, by `make site`
@@ -26,6 +26,8 @@ def docs(
         address = f"http://127.0.0.1:{server.server_address[1]}/index.html"
         typer.echo(f"{address} (Ctrl-C ends it)")
         if not no_browser:
+            import webbrowser
+
             webbrowser.open(address)
         server.serve_forever()
 
@@ -43,10 +45,11 @@ def site_folder() -> Path:
 
 def site_server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
     """Returns a server of a folder's files, which only this machine reaches; it logs nothing."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    import functools
+    import http.server
 
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Says nothing about requests."""
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        """Says nothing about requests."""
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(Quiet, directory=str(folder)))
