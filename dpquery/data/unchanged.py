@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from dpquery.catalog import Catalog
-from dpquery.data.arrow import is_dataset
 from dpquery.data.owners import leading_to_owners
 from dpquery.data.sources import Source
 from dpquery.errors import BackendError
@@ -96,10 +95,10 @@ class Files:
 
 def stamps_of(source: Source) -> tuple[Stamp, ...]:
     """Returns what tells one state of a source's files from another; frames have none, because they stay."""
-    if is_dataset(source.data):
-        files: Any = source.data
-        return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))
-    return tuple(_stamp(file) for file in source.files)
+    if source.data is None or isinstance(source.data, pa.Table):
+        return tuple(_stamp(file) for file in source.files)
+    files: Any = source.data
+    return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))
 
 
 def _stamp(file: str) -> Stamp:
