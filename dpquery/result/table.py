@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
@@ -180,14 +181,13 @@ class Result:
     def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
         import pandas as pd
 
-        columns = {
-            (name, end): bound
-            for name, interval in intervals.items()
-            for end, bound in (("lower", interval.lower), ("upper", interval.upper))
-        }
-        frame = pd.DataFrame(columns, index=range(len(self._table)))
-        if columns:
-            frame.columns = pd.MultiIndex.from_tuples(list(columns))
+        bounds = [bound for one in intervals.values() for bound in (one.lower, one.upper)]
+        codes = np.arange(len(bounds))
+        frame = pd.DataFrame(
+            np.column_stack(bounds) if bounds else None,
+            index=range(len(self._table)),
+            columns=pd.MultiIndex([list(intervals), ["lower", "upper"]], [codes // 2, codes % 2]) if bounds else None,
+        )
         frame.attrs["notes"] = list(self.notes)
         frame.attrs["ranks"] = dict(self.rank_errors)
         return frame
