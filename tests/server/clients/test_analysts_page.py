@@ -42,6 +42,6 @@ def test_prices_answers_and_refusals_fit_the_window(tmp_path: Path) -> None:
     for number, page in enumerate(pages.values()):
         for width in (400, 1200):
             framed = tmp_path / f"{number}-{width}.html"
-            framed.write_text(NARROW.replace("width=420", f"width={width}").replace("@PAGE@", html.escape(page)))
+            framed.write_text(NARROW.replace("width=400", f"width={width}").replace("@PAGE@", html.escape(page)))
             drawn = chromium(tmp_path / framed.stem, "--dump-dom", f"file://{framed}")
-            assert f"<output>{width}</output>" in drawn, (number, width)
+            assert re.search(rf"<output>{width}(,0)*</output>", drawn), (number, width)
