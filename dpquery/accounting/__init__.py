@@ -29,8 +29,17 @@ from dpquery.accounting.attackers import (
     roc,
 )
 from dpquery.accounting.batches import Noise, batch_delta, batch_epsilon, discrete_gaussian, discrete_laplace
-from dpquery.accounting.composed import compose, subsampled
-from dpquery.accounting.composition import advanced, group, loss, optimal, optimal_delta, parallel, sequential
+from dpquery.accounting.composed import compose
+from dpquery.accounting.composition import (
+    advanced,
+    group,
+    loss,
+    optimal,
+    optimal_delta,
+    parallel,
+    sequential,
+    subsampled,
+)
 from dpquery.accounting.conversions import (
     ORDERS,
     RenyiCurve,
