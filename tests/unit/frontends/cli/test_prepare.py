@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,15 @@ def test_a_folder_is_prepared_and_read(
         assert facts == {"dataset": "shop"}
     assert run(["check", str(catalog), "--source", str(into)]) == 0
     assert f"Data, readable as declared\n  orders: {into}\n" in capsys.readouterr().out
+    program = "import sys; from dpquery.__main__ import main\ntry: main()\nfinally: print('pandas' in sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", program, "shell", catalog, "--source", into],
+        input="\\budget\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "left" in told.stdout and told.stdout.endswith("False\n"), "what takes half a second is not loaded"
     with dbapi.connect(catalog, into) as connection:
         assert connection.execute(COUNT, epsilon="1").fetchall() == [(60,)]
     assert run(["data", "new-version", ledger, "--why", "more orders"]) == 0
