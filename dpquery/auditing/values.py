@@ -174,7 +174,7 @@ def _as_type(type: Type, value: object) -> object:
 def serial(type: Type, number: int) -> object:
     """Returns the value of a type that has this number: different numbers are different values."""
     match type.kind:
-        case Kind.INT64:
+        case Kind.INT64 | Kind.INTERVAL:
             return number
         case Kind.DECIMAL:
             return Decimal(number).scaleb(-type.scale)

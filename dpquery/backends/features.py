@@ -198,5 +198,5 @@ def _of_scan(scan: Scan, catalog: Catalog) -> Iterator[Feature]:
         yield Feature.BLOCKS
 
 
-OF_KIND = {kind: Feature[kind.name] for kind in Kind}
+OF_KIND = {kind: Feature[kind.name] for kind in Kind if kind is not Kind.INTERVAL} | {Kind.INTERVAL: Feature.INT64}
 """The feature of each type: a type without one does not import."""

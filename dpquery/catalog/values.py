@@ -73,6 +73,8 @@ def parse_value(leaf: Leaf, type: Type) -> Value:
             return _parse_date(leaf)
         case Kind.TIMESTAMP:
             return _parse_timestamp(leaf)
+        case Kind.INTERVAL:
+            raise ValueError("no column is declared as an interval")
         case _:
             assert_never(type.kind)
 

@@ -49,7 +49,7 @@ def arrow_type(type: Type) -> pa.DataType:
     match type.kind:
         case Kind.BOOLEAN:
             return pa.bool_()
-        case Kind.INT64:
+        case Kind.INT64 | Kind.INTERVAL:
             return pa.int64()
         case Kind.FLOAT64:
             return pa.float64()

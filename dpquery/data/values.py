@@ -92,7 +92,7 @@ def _read_integer(whole: int, declared: Type) -> Value:
             return cast_value(whole, INT64, declared)
         case Kind.TEXT:
             return str(whole)
-        case Kind.DATE | Kind.TIMESTAMP:
+        case Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL:
             return None
 
 
@@ -106,7 +106,7 @@ def _read_float(number: float, declared: Type) -> Value:
             return number + 0.0
         case Kind.DECIMAL:
             return cast_value(number, FLOAT64, declared)
-        case Kind.BOOLEAN | Kind.TEXT | Kind.DATE | Kind.TIMESTAMP:
+        case Kind.BOOLEAN | Kind.TEXT | Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL:
             return None
 
 
@@ -119,7 +119,7 @@ def _read_decimal(number: Decimal, declared: Type) -> Value:
             return cast_value(number, stored, INT64) if number == number.to_integral_value() else None
         case Kind.FLOAT64 | Kind.DECIMAL:
             return cast_value(number, stored, declared)
-        case Kind.BOOLEAN | Kind.TEXT | Kind.DATE | Kind.TIMESTAMP:
+        case Kind.BOOLEAN | Kind.TEXT | Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL:
             return None
 
 

@@ -26,14 +26,14 @@ class Kind(Enum):
     TEXT = "text"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    INTERVAL = "interval"
 
     __hash__ = object.__hash__  # members are one object each; that of Enum is in Python, and types are hashed often
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: a kind and, for decimals, how many digits in all and after the point; `precision` also sets INTERVAL
-    apart from the numbers."""
+    """A type: a kind and, for decimals, how many digits in all and after the point."""
 
     kind: Kind
     precision: int = 0
@@ -44,13 +44,12 @@ class Type:
             raise ValueError(f"decimal({self.precision}, {self.scale}) is not a type")
 
     def __str__(self) -> str:
-        name = "interval" if self == INTERVAL else self.kind.value
-        return f"{name}({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else name
+        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
 
     @property
     def is_numeric(self) -> bool:
         """Whether values are numbers: INT64, FLOAT64 or DECIMAL."""
-        return self.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL) and self != INTERVAL
+        return self.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
 
     @property
     def is_whole(self) -> bool:
@@ -64,7 +63,7 @@ FLOAT64 = Type(Kind.FLOAT64)
 TEXT = Type(Kind.TEXT)
 DATE = Type(Kind.DATE)
 TIMESTAMP = Type(Kind.TIMESTAMP)
-INTERVAL = Type(Kind.INT64, precision=6)
+INTERVAL = Type(Kind.INTERVAL)
 """Microseconds between two timestamps. No column is declared so, and no answer holds one."""
 
 
@@ -76,6 +75,7 @@ _PYTHON: dict[Kind, type] = {
     Kind.TEXT: str,
     Kind.DATE: datetime.date,
     Kind.TIMESTAMP: datetime.datetime,
+    Kind.INTERVAL: int,
 }
 
 

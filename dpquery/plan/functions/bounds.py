@@ -132,7 +132,7 @@ def domain(of: Type) -> tuple[End, End]:
     match of.kind:
         case Kind.BOOLEAN:
             return Fraction(0), Fraction(1)
-        case Kind.INT64:
+        case Kind.INT64 | Kind.INTERVAL:
             return Fraction(INT64_MIN), Fraction(INT64_MAX)
         case Kind.DATE:
             return Fraction(FIRST_DAY), Fraction(LAST_DAY)

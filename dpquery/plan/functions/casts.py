@@ -29,7 +29,7 @@ from dpquery.plan.functions.bounds import (
 )
 from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import INT64, INTERVAL, Kind, Type, Value
+from dpquery.plan.types import Kind, Type, Value
 
 EXACT = Context(prec=200)
 """Decimal arithmetic that never rounds what decimals of 38 digits can give."""
@@ -49,12 +49,13 @@ _COMPILED = {kind: re.compile(pattern) for kind, pattern in SYNTAX.items()}
 _NUMBERS = (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
 _TARGETS: dict[Kind, tuple[Kind, ...]] = {
     Kind.BOOLEAN: (Kind.INT64, Kind.TEXT),
-    Kind.INT64: (*_NUMBERS, Kind.BOOLEAN, Kind.TEXT),
+    Kind.INT64: (*_NUMBERS, Kind.BOOLEAN, Kind.TEXT, Kind.INTERVAL),
     Kind.FLOAT64: _NUMBERS,
     Kind.DECIMAL: (*_NUMBERS, Kind.TEXT),
     Kind.TEXT: tuple(SYNTAX),
     Kind.DATE: (Kind.TIMESTAMP, Kind.TEXT),
     Kind.TIMESTAMP: (Kind.DATE, Kind.TEXT),
+    Kind.INTERVAL: (Kind.INT64,),
 }
 
 
@@ -63,10 +64,8 @@ def castable(source: Type, target: Type) -> bool:
 
     An interval is cast from and to its microseconds only.
     """
-    if source == target or INTERVAL in (source, target):
-        return source == target or INT64 in (source, target)
     unprintable = source.kind is Kind.DECIMAL and source.scale == 38 and target.kind is Kind.TEXT
-    return target.kind in _TARGETS[source.kind] and not unprintable
+    return source == target or (target.kind in _TARGETS[source.kind] and not unprintable)
 
 
 def cast(argument: Expression, to: Type, span: Span | None = None) -> Expression:
@@ -93,7 +92,7 @@ def cast_value(value: Value, source: Type, target: Type) -> Value:
     match target.kind:
         case Kind.BOOLEAN:
             return value[0] in "tT" if isinstance(value, str) else value != 0
-        case Kind.INT64:
+        case Kind.INT64 | Kind.INTERVAL:
             return _integer(value)
         case Kind.FLOAT64:
             return float(value) + 0.0 if isinstance(value, int | float | str | Decimal) else None

@@ -97,7 +97,7 @@ def sample(type: Type, number: int) -> Value:
     match type.kind:
         case Kind.BOOLEAN:
             return number % 2 == 0
-        case Kind.INT64:
+        case Kind.INT64 | Kind.INTERVAL:
             return number
         case Kind.FLOAT64:
             return float(number)

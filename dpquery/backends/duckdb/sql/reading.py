@@ -61,6 +61,8 @@ def read(stored: str, declared: Type, column: str, zone: str = "") -> str | None
             return f"CAST({column} AS VARCHAR)" if base in _INTEGERS | _WIDE | {"UUID", "BOOLEAN", "DATE"} else None
         case Kind.DATE | Kind.TIMESTAMP:
             return _moment(base, declared, column, zone)
+        case Kind.INTERVAL:
+            return None
 
 
 def is_zoned(stored: str) -> bool:

@@ -32,6 +32,7 @@ _ANY: dict[Kind, Value] = {
     Kind.TEXT: "",
     Kind.DATE: datetime.date(2000, 1, 1),
     Kind.TIMESTAMP: datetime.datetime(2000, 1, 1),
+    Kind.INTERVAL: 0,
 }
 """What sentinels hold: values, as engines leave NULL out of what they look up."""
 

@@ -15,6 +15,7 @@ _NAMES = {
     Kind.TEXT: "VARCHAR",
     Kind.DATE: "DATE",
     Kind.TIMESTAMP: "TIMESTAMP",
+    Kind.INTERVAL: "BIGINT",
 }
 
 
