@@ -182,11 +182,11 @@ class Result:
         import pandas as pd
 
         bounds = [bound for one in intervals.values() for bound in (one.lower, one.upper)]
-        codes = np.arange(len(bounds))
+        codes = [[place // 2 for place in range(len(bounds))], [place % 2 for place in range(len(bounds))]]
         frame = pd.DataFrame(
             np.column_stack(bounds) if bounds else None,
             index=range(len(self._table)),
-            columns=pd.MultiIndex([list(intervals), ["lower", "upper"]], [codes // 2, codes % 2]) if bounds else None,
+            columns=pd.MultiIndex([list(intervals), ["lower", "upper"]], codes) if bounds else None,
         )
         frame.attrs["notes"] = list(self.notes)
         frame.attrs["ranks"] = dict(self.rank_errors)
