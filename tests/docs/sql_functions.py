@@ -14,7 +14,7 @@ from dpquery.errors import QueryError
 from dpquery.plan.expr import Column
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Scan, ScanColumn
-from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, decimal
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, INTERVAL, TEXT, TIMESTAMP, Kind, Type, decimal
 from dpquery.sql.bind.expressions import Binder
 from dpquery.sql.bind.scope import Context, Scope, Visible
 
@@ -116,7 +116,7 @@ def _either(types: list[str]) -> str:
 
 
 def _place(type: str) -> int:
-    return [_name(t) for t in TYPES].index(type)
+    return [_name(t) for t in (*TYPES, INTERVAL)].index(type)
 
 
 def _class(type: str) -> str:
