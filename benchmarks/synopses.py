@@ -263,7 +263,7 @@ def beside(data: Data, epsilon: str, *, iterations: int, largest_model: float) -
     rho, random = float(rho_within(Fraction(epsilon), DELTA)), np.random.default_rng()
     start = time.process_time()
     transcript: Transcript = measure(data.axes, Noisy(data, rho, random), False)
-    _, made = draw(transcript, rows=round(float(data.weights.sum())), max_rows=data.max_rows)
+    _, made = draw(transcript, rows=round(float(data.weights.sum())))
     found = {"seconds": time.process_time() - start}
     axes = settle(transcript.asked, transcript.first).axes
     cells = in_axes(data, axes)

@@ -95,7 +95,7 @@ class Buying:
             return [self._measured(question, table, asked, reserved, part) for question in questions]
 
         transcript = measure(axes, ask, self._is_pure)
-        made, cells = draw(transcript, rows=rows, max_rows=self._rows_of_unit(table))
+        made, cells = draw(transcript, rows=rows)
         return Synopsis(
             name=name,
             table=table,

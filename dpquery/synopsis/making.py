@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -98,18 +99,18 @@ def measure(axes: Sequence[Axis], ask: Ask, is_pure: bool) -> Transcript:
     return Transcript(asked=tuple(axes), first=first, axes=settled.axes, later=tuple(later))
 
 
-def draw(transcript: Transcript, *, rows: int | None, max_rows: int) -> tuple[pa.Table, Integers]:
+def draw(transcript: Transcript, *, rows: int | None) -> tuple[pa.Table, Integers]:
     """Returns synthetic rows, as values and as cells: a function of what was measured alone, without a private row.
 
     Args:
         rows: How many; by default as many as the table has, as far as noise lets it be known.
-        max_rows: What the rows of one unit weigh at most: so many rows tell as much as one.
     """
     settled = settle(transcript.asked, transcript.first)
     marginals = [*settled.marginals, *transcript.later]
     scattered = Scattered(int.from_bytes(_digest(transcript)[:8], "big"))
     count = rows or max(1, min(MOST_ROWS, round(settled.total)))
-    strength = STRENGTH / max_rows
+    noises = [math.sqrt(one.variances[0]) for one in transcript.later or transcript.first]
+    strength = STRENGTH / float(np.median(noises))
     model = Model(settled.shares(marginals), settled.total, min(IN_MODEL, 10 * count), marginals, strength, scattered)
     model.fit()
     cells = model.sample(count)

@@ -22,8 +22,9 @@ from dpquery.synopsis.scattered import Scattered
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-STRENGTH = 0.1
-"""s: how much the least informed table counts."""
+STRENGTH = 5.0
+"""s times the median deviation of noise: how much the least informed table counts. Cells of independent columns hold
+about as many rows as their noise deviates, so that it moves them by the same part of their rows under any noise."""
 ROUNDS, PASSES, CALM = 16, 3, 5
 """Of weighing and drawing anew, at most; of all marginals in each; and of those that could finish, until it ends."""
 LEAST_EVEN, LARGEST = 0.4, 2.0

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from dpquery.synopsis.model import STRENGTH, Floats, Integers, Marginal, Model
+from dpquery.synopsis.model import Floats, Integers, Marginal, Model
 from dpquery.synopsis.scattered import Scattered
 from tests.unit.synopsis.test_making import AXES, ROWS, data
 
@@ -53,7 +53,7 @@ def test_tables_that_were_not_measured_are_those_of_exact_inference(sets: tuple[
     rows is apart from it by about 0.02 in 96 cells; independent columns, which a fit begins with, by far more."""
     told = measured(data(0), sets, np.random.default_rng(1))
     alone = [np.maximum(one.numbers, 0) / np.maximum(one.numbers, 0).sum() for one in told[: len(AXES)]]
-    made = Model(alone, float(ROWS), 100_000, told, STRENGTH, Scattered(1))
+    made = Model(alone, float(ROWS), 100_000, told, 0.1, Scattered(1))
     before = made.rows.copy()
     made.fit()
     rows = made.sample(100_000)

@@ -84,7 +84,7 @@ def error(cells: Integers, rows: Integers, columns: tuple[int, ...]) -> float:
 
 def test_rows_have_the_marginals_that_were_measured() -> None:
     rows = data(0)
-    _, cells = draw(measure(AXES, Asked(rows, 50.0, 0), False), rows=ROWS, max_rows=1)
+    _, cells = draw(measure(AXES, Asked(rows, 50.0, 0), False), rows=ROWS)
     for columns in ((0,), (0, 1), (1, 3), (2, 3), (0, 1, 3)):
         assert error(cells, rows, columns) < 0.05, columns
 
@@ -117,7 +117,7 @@ def test_what_is_asked_follows_from_what_was_released_and_from_nothing_else(rho:
         replayed = measure(AXES, again, False)
         assert again.questions == asked.questions and again.shares == asked.shares
         assert [one.columns for one in replayed.later] == [one.columns for one in told.later]
-    first, second = (draw(one, rows=100, max_rows=1)[0] for one in (told, replayed))
+    first, second = (draw(one, rows=100)[0] for one in (told, replayed))
     assert first.equals(second)
 
 
