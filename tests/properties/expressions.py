@@ -115,7 +115,7 @@ def value_at(number: Fraction, of: Type) -> Value:
     match of.kind:
         case Kind.BOOLEAN:
             return number != 0
-        case Kind.INT64:
+        case Kind.INT64 | Kind.INTERVAL:
             return int(number // 1)
         case Kind.FLOAT64:
             return float(number)
