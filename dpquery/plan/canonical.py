@@ -1,12 +1,13 @@
-"""Relations in one form, independent of their ids: two that are equal in it give the same rows."""
+"""Relations in one form, independent of their ids and of the order in which conditions are written: two that are equal
+in it give the same rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from dpquery.plan.expr import Column, Expression, children, rebuild
+from dpquery.plan.expr import Call, Column, Expression, Literal, children, rebuild
 from dpquery.plan.logical import (
     Aggregate,
     AggregateColumn,
@@ -63,10 +64,36 @@ def _reading_released(relation: Relation, before: Names) -> Relation:
 
 
 def rename(expression: Expression, names: Names) -> Expression:
-    """Returns the expression with its columns renamed."""
+    """Returns the expression with its columns renamed, in the form that all ways to write it share."""
     if isinstance(expression, Column):
         return replace(expression, id=names.get(expression.id, expression.id))
-    return rebuild(expression, tuple(rename(part, names) for part in children(expression)))
+    made = rebuild(expression, tuple(rename(part, names) for part in children(expression)))
+    return _in_one_form(made) if isinstance(made, Call) else made
+
+
+def _in_one_form(call: Call) -> Expression:
+    """Returns lists, ANDs and ORs in order and each part once, and comparisons in one of their two directions."""
+    match call:
+        case Call(function="in", arguments=(read, *listed)) if all(isinstance(one, Literal) for one in listed):
+            return replace(call, arguments=(read, *_in_order(listed)))
+        case Call(function="and" | "or"):
+            inner = [
+                part
+                for one in call.arguments
+                for part in (one.arguments if isinstance(one, Call) and one.function == call.function else (one,))
+            ]
+            parts = _in_order(inner)
+            return replace(call, arguments=parts) if len(parts) > 1 else parts[0]
+        case Call(function="gt" | "ge", arguments=(first, second)):
+            return replace(call, function={"gt": "lt", "ge": "le"}[call.function], arguments=(second, first))
+        case Call(function="eq" | "ne", arguments=(first, second)) if repr(second) < repr(first):
+            return replace(call, arguments=(second, first))
+        case _:
+            return call
+
+
+def _in_order(parts: Iterable[Expression]) -> tuple[Expression, ...]:
+    return tuple(sorted(dict.fromkeys(parts), key=repr))
 
 
 def rename_aggregate(column: AggregateColumn, names: Names) -> AggregateColumn:
@@ -89,7 +116,7 @@ def _renamed(relation: Relation, names: Names) -> Relation:
         case Values() | Released():
             return replace(relation, columns=tuple(_output_column(column, names) for column in relation.columns))
         case Filter():
-            return replace(relation, condition=rename(relation.condition, names))
+            return _filtered(replace(relation, condition=rename(relation.condition, names)))
         case Project():
             written = tuple((c.id, rename(c.expression, names)) for c in relation.columns)
             made = tuple(Computed(id=_new(id, names), name="", expression=expression) for id, expression in written)
@@ -115,6 +142,14 @@ def _renamed(relation: Relation, names: Names) -> Relation:
             return relation
         case _:
             assert_never(relation)
+
+
+def _filtered(relation: Filter) -> Filter:
+    """Returns the filter, below those that come first."""
+    inner = relation.source
+    if not isinstance(inner, Filter) or repr(inner.condition) <= repr(relation.condition):
+        return relation
+    return replace(inner, source=_filtered(replace(relation, source=inner.source)))
 
 
 def _new(id: str, names: Names) -> str:

@@ -22,8 +22,8 @@ from dpquery.plan.expr import Column, Expression, children, columns_of, conjunct
 from dpquery.plan.logical import Join, Matched, SetOperation
 from dpquery.plan.types import BOOLEAN, TEXT
 from dpquery.planner.keys.narrowing import narrowed
-from dpquery.reuse.frames import Frame, KeyText, mirrored
-from dpquery.reuse.lines import Line, begins_of, behind, changes
+from dpquery.reuse.frames import Frame, KeyText
+from dpquery.reuse.lines import Line, before_next, begins_of, behind, changes
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.text import expression_of, text_of, value_of
 
@@ -114,7 +114,7 @@ def without_filter(measure: str) -> tuple[str, Row]:
     if kept is None:
         return measure, ()
     condition = expression_of(_encoded(kept))
-    return _encoded(parts), tuple(text_of(mirrored(part)) for part in conjuncts(condition))
+    return _encoded(parts), tuple(text_of(before_next(part)) for part in conjuncts(condition))
 
 
 def _encoded(written: object) -> str:

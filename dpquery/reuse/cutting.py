@@ -18,8 +18,8 @@ from dpquery.plan.types import INT64
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.cells import Row
 from dpquery.reuse.families import Family, Sum
-from dpquery.reuse.frames import KeyText, mirrored
-from dpquery.reuse.lines import Line
+from dpquery.reuse.frames import KeyText
+from dpquery.reuse.lines import Line, before_next
 from dpquery.reuse.partitions import Labels
 from dpquery.reuse.text import text_of
 from dpquery.units.declarations import Declarations
@@ -45,7 +45,7 @@ def aggregate_by(
         conditions = [*conditions, *conjuncts(values[measure.filter])]
     source: Relation = base
     for condition in conditions:
-        if text_of(mirrored(rename(condition, names))) not in family.conditions[0]:
+        if text_of(before_next(rename(condition, names))) not in family.conditions[0]:
             source = Filter(source=source, condition=condition)
     told = rename(family.line.value, {new: old for old, new in names.items()})
     place = _case(family.line, told, labels)
@@ -103,7 +103,7 @@ def label_of(one: Sum, keys: tuple[KeyText, ...], conditions: Row) -> str:
     if one.measure.filter is not None:
         all_conditions = [*all_conditions, *conjuncts(values[one.measure.filter])]
     read = names_of(base)
-    kept = [show(c, read) for c in all_conditions if text_of(mirrored(rename(c, names))) in conditions]
+    kept = [show(c, read) for c in all_conditions if text_of(before_next(rename(c, names))) in conditions]
     pairs = zip(given.keys, one.keys, strict=True)
     grouped = [show(values[id], read) for own, text in pairs if text in keys for id in own.columns]
     return " and ".join(kept + [f"each {key}" for key in grouped]) or "all rows"

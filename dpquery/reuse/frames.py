@@ -16,7 +16,7 @@ from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing,
 from dpquery.plan.cached import cached
 from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.definitions import taken_apart
-from dpquery.plan.expr import Call, Expression
+from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Filter, Project, Relation, Values, output
 from dpquery.reuse.lines import before_next
 from dpquery.reuse.text import text_of
@@ -127,7 +127,7 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
         return rename(values[id], names)
 
     unit = None if aggregate.unit is None else over_base(aggregate.unit)
-    found = {text_of(mirrored(rename(condition, names))) for condition in conditions}
+    found = {text_of(before_next(rename(condition, names))) for condition in conditions}
     frame = Frame(
         base=text_of((renamed, unit)),
         conditions=tuple(sorted(found)),
@@ -143,19 +143,6 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     sums = (m for m in aggregate.measures if m.id in whole and m.count is Count.SUM)
     equations = (*(made for m in sums for made in _shifted(m, text)), *_linear(texts, whole, text))
     return Asked(frame=frame, measures=measures, equations=equations)
-
-
-def mirrored(condition: Expression) -> Expression:
-    """Returns a comparison in the one of its two directions that all queries share, and of days as it is before one."""
-    if not isinstance(condition, Call) or len(condition.arguments) != 2:
-        return condition
-    first, second = condition.arguments
-    function = {"gt": "lt", "ge": "le"}.get(condition.function)
-    if function is not None:
-        condition, first, second = replace(condition, function=function, arguments=(second, first)), second, first
-    if condition.function in ("eq", "ne") and text_of(second) < text_of(first):
-        return replace(condition, arguments=(second, first))
-    return before_next(condition)
 
 
 def _weighed(weights: Weights, over_base: Callable[[str], Expression]) -> Weighed:

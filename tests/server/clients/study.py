@@ -40,10 +40,15 @@ class Study:
     @property
     def entries(self) -> int:
         """How many charges the ledger holds, after checking all of it."""
+        return len(self.charged)
+
+    @property
+    def charged(self) -> list[str]:
+        """The queries of all charges, after checking the ledger."""
         ledger = dp.Ledger.open(self.folder / LEDGER)
         try:
             ledger.verify()
-            return len(ledger.entries())
+            return [entry.query for entry in ledger.entries()]
         finally:
             ledger.close()
 
@@ -52,7 +57,8 @@ class Study:
         """Checks that what is done in the block is charged so many times, and no more."""
         before = self.entries
         yield
-        assert self.entries - before == expected
+        charged = self.charged[before:]
+        assert len(charged) == expected, charged
 
 
 def fresh(select: str = "sex, COUNT(*) AS n", rest: str = "GROUP BY sex ORDER BY sex") -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.server.clients.study import DATABASE, USER, Study
+from tests.server.clients.study import DATABASE, USER, Study, studying
 from tests.server.serving import PASSWORD
 
 pytestmark = pytest.mark.clients
 
 DRIVER = Path("/usr/share/java/postgresql.jar")
 SOURCE = Path(__file__).with_name("J.java")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Study]:
+    """Of its own: what another client asked before would be free."""
+    with studying(tmp_path / "nafld") as found:
+        yield found
 
 
 def test_every_check_of_jdbc_holds_and_charges_are_exact(study: Study, tmp_path: Path) -> None:

@@ -66,6 +66,28 @@ def test_what_is_stored_of_other_rows_is_not_looked_at(shop: Shop, monkeypatch: 
     assert 0 < counts[-1] == counts[3]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("region NOT IN ('east', 'west')", "region NOT IN ('west', 'east', 'west')"),
+        ("town IN ('a', 'b')", "town IN ('b', 'a')"),
+        ("score > 5 AND price < 9", "9 > price AND 5 < score"),
+        ("(score > 5 OR price < 9) OR kind = 'a'", "'a' = kind OR (9 > price OR 5 < score)"),
+    ],
+)
+def test_order_and_direction_say_nothing(tmp_path: Path, one: str, other: str) -> None:
+    """Clients write lists and conditions from sets, in another order each day."""
+    queries = (
+        "SELECT SUM(CASE WHEN {} THEN 1 ELSE 0 END) AS n FROM sales",
+        "SELECT SUM(price) FILTER (WHERE {}) AS n FROM sales WHERE price > 5",
+        "SELECT COUNT(*) AS n FROM (SELECT price FROM sales WHERE {} UNION ALL SELECT price FROM sales) AS t",
+    )
+    with Shop(tmp_path, unit="customer").session() as session:
+        for query in queries:
+            first, again = session.sql(query.format(one)), session.sql(query.format(other))
+            assert first.charge != again.charge == dp.PrivacyLoss() and again.to_arrow() == first.to_arrow(), query
+
+
 def test_a_dashboard_costs_one_refresh(shop: Shop) -> None:
     """What is bought for later tiles makes earlier ones more accurate; from then on all stay as they are."""
     assert len(TILES) == 20
