@@ -179,6 +179,9 @@ class Vectors:
                 and (best is None or exactness.variance < best[2].variance * (1 - 1e-9))
             ):
                 best = part, placed, exactness
+        if best is None and as_released:
+            of_no_cell = family.released(asked.frame, measure)
+            return None if of_no_cell is None else (_Part(None, (of_no_cell,), ()), placed, ITSELF)
         return best
 
     def _family(self, axes: Axes, name: tuple[object, frozenset[str]]) -> _Family | None:
@@ -234,6 +237,11 @@ class _Family:
             len(told) == 1 and self._factors.get(bare) == {bare: Fraction(1)} and frozenset({bare}) in self._groups
         )
         return told[0] if is_free and (told[0].frame, told[0].measure) == (frame, measure) else None
+
+    def released(self, frame: Frame, measure: str) -> Source | None:
+        """Returns the most exact numbers that were released of a measure as it is asked."""
+        same = [source for source, _, _ in self._members if (source.frame, source.measure) == (frame, measure)]
+        return min(same, key=lambda source: variance_of(source.noise), default=None)
 
     def parts(self, measure: str, equations: Sequence[Equation]) -> Iterable[_Part]:
         """Yields the systems that may tell of a measure, which the equations may give by others."""

@@ -88,6 +88,16 @@ def test_order_and_direction_say_nothing(tmp_path: Path, one: str, other: str) -
             assert first.charge != again.charge == dp.PrivacyLoss() and again.to_arrow() == first.to_arrow(), query
 
 
+def test_rows_outside_of_all_public_keys_are_counted_once(shop: Shop) -> None:
+    """By the declarations there are none; what was measured of them stays the answer beside groups that tell so."""
+    outside = "SELECT SUM(CASE WHEN region NOT IN ('east', 'north', 'west') THEN 1 ELSE 0 END) AS n FROM sales"
+    with shop.session() as session:
+        session.sql(BY_REGION)
+        first, again = session.sql(outside), session.sql(outside)
+        assert again.charge == dp.PrivacyLoss() and again.to_arrow() == first.to_arrow()
+        assert abs(first.to_arrow()["n"][0].as_py()) < 100
+
+
 def test_a_dashboard_costs_one_refresh(shop: Shop) -> None:
     """What is bought for later tiles makes earlier ones more accurate; from then on all stay as they are."""
     assert len(TILES) == 20
