@@ -73,7 +73,6 @@ REFUSED = [
     ("PAR-03", "CHECKPOINT"),
     ("PAR-03", "KILL 1"),
     ("PAR-03", "TABLE visits"),
-    ("PAR-03", "VALUES (1)"),
     ("PAR-03", "FROM visits"),
     ("PAR-03", "PIVOT visits ON ward USING COUNT(*)"),
     ("PAR-03", "SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM visits"),

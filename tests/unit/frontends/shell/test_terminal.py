@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +61,10 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     prepare(tmp_path)
     made = Terminal(tmp_path)
     yield made
-    made.child.close(force=True)
+    if made.child.isalive():  # of a busy machine, which takes its time to end it
+        made.child.kill(signal.SIGKILL)
+        made.child.wait()
+    made.child.close()
 
 
 def test_a_day_in_the_shell(terminal: Terminal) -> None:
