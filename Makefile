@@ -10,7 +10,7 @@ CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java de
 JAVA := default-jre-headless
 DRIVERS := pyodbc pexpect
 QUICK := architecture cases mutants/test_places.py unit/catalog unit/sql
-LATER := $(foreach kind,bi pairs steps subqueries,--deselect 'tests/cases/test_cases.py::test_accepted[$(kind)')
+LATER := $(foreach kind,bi functions joins keys pairs steps subqueries,--deselect 'tests/cases/test_cases.py::test_accepted[$(kind)')
 
 # Tests start hundreds of processes; where the environment forbids to keep bytecode, each compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
