@@ -112,6 +112,8 @@ COLUMNS = ("release", "time", "analyst", "groups", "columns", "query", "charge")
 def listing(ledger: Ledger, releases: Sequence[Release]) -> pd.DataFrame:
     """Returns one row for each stored table: the ledger's entry that paid for it, when and for whom, by which keys it
     is grouped, what was measured, the query as it was asked, and what that query was charged, for all its tables."""
+    import pandas as pd
+
     entries = {entry.seq: entry for entry in ledger.entries()} if releases else {}
     rows = [
         (
@@ -125,6 +127,4 @@ def listing(ledger: Ledger, releases: Sequence[Release]) -> pd.DataFrame:
         )
         for release in releases
     ]
-    import pandas as pd
-
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -220,9 +220,13 @@ def vectors_of(
                 if is_of_vector(one.asked.frame, text):
                     source = Source(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
                     sources.setdefault(one.asked.frame.base, []).append(source)
-    known = {} if looked_at is None else looked_at
-    names = {base: tuple(map(_name, some)) for base, some in sources.items()}
-    return {base: known.setdefault(names[base], Vectors(some)) for base, some in sources.items()}
+    known, made = {} if looked_at is None else looked_at, dict[str, Vectors]()
+    for base, some in sources.items():
+        name = tuple(map(_name, some))
+        if name not in known:
+            known[name] = Vectors(some)
+        made[base] = known[name]
+    return made
 
 
 def _name(source: Source) -> object:

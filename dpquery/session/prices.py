@@ -41,6 +41,8 @@ def prices(
     least: Fraction,
 ) -> pd.DataFrame:
     """Returns the table of `Plan.prices`: a few usual losses, and a few errors of all columns that can have one."""
+    import pandas as pd
+
     kind, limit = ledger.budget.kind, ledger.budgets.get(analyst, ledger.budget)
     currency = "rho" if kind is BudgetKind.ZCDP else "epsilon"
     rows: dict[str, dict[str, float]] = {}
@@ -62,8 +64,6 @@ def prices(
         row = _row(replace(request, accuracy=accuracy, weights={}), prepare, ledger, limit, least, assumed)
         if row is not None:
             rows[f"error={show_amount(error)}"] = row
-    import pandas as pd
-
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
