@@ -11,6 +11,7 @@ import typer
 from dpquery.frontends.cli.answer import say
 from dpquery.frontends.cli.options import QUERY, RESOURCES, SESSION, CatalogFile, opt, options_of, session_of, takes
 from dpquery.frontends.opening import ledger_beside, open_ledger
+from dpquery.frontends.shell.statements import read_pipe
 
 Queries = Annotated[Path | None, typer.Argument(metavar="FILE", help="Queries, each up to a line that ends with ;")]
 
@@ -53,9 +54,7 @@ def plan_dashboard(
 
 def read_statements(text: str) -> Iterator[str]:
     """Yields the statements of a file, without their semicolons."""
-    from dpquery.frontends.shell.shell import statements
-
-    for statement in statements(iter(text.splitlines(keepends=True))):
+    for statement in read_pipe(iter(text.splitlines(keepends=True))):
         query = statement.strip().removesuffix(";").strip()
         if query:
             yield query

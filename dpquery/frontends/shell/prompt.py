@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pydoc
 import re
 import shutil
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dpquery.errors import extra
-from dpquery.frontends.shell.shell import COMMANDS, SETTINGS, is_whole
+from dpquery.frontends.shell.statements import is_whole
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
+    from dpquery.frontends.shell.opening import Opening
+    from dpquery.frontends.shell.shell import Shell
     from dpquery.session.session import Session
 
 KEYWORDS = (
@@ -28,33 +31,58 @@ KEYWORDS = (
 HISTORY = ".local/state/dpquery/shell-history"
 
 
-def read_terminal(session: Session) -> Iterator[str]:
-    """Yields what is typed until Ctrl-D. Ctrl-C gives up a line.
+def read_terminal(opening: Opening[Shell]) -> Iterator[str]:
+    """Yields what is typed until Ctrl-D, from before the shell is opened. Ctrl-C gives up a line.
 
     Raises:
         DPQueryError: prompt_toolkit is not there; it comes with `pip install 'dpquery[shell]'`.
+        BaseException: What the shell cannot be opened for, as soon as that is known.
     """
     toolkit = extra("prompt_toolkit", of="shell", purpose="the shell's prompt", instead="Statements can be piped in.")
     from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.patch_stdout import patch_stdout
 
     prompt: Any = toolkit.PromptSession(
         history=FileHistory(str(history_file())),
-        completer=_completer(words_of(session)),
+        completer=_completer(opening),
         key_bindings=_enter_runs_what_is_whole(),
         multiline=True,
         complete_while_typing=False,
+        complete_in_thread=True,
         prompt_continuation=lambda width, *_: " " * (width - 2) + "> ",
-        bottom_toolbar=lambda: (
-            f" {session.analyst}: {session.remaining} left    \\help    Tab completes    Ctrl-D ends"
-        ),
+        bottom_toolbar=lambda: _toolbar(opening.opened),
     )
+
+    def ended() -> None:
+        if opening.error is None:
+            prompt.app.invalidate()
+        elif prompt.app.is_running and not prompt.app.is_done:
+            prompt.app.exit(exception=opening.error)
+
+    def begin() -> None:
+        loop = prompt.app.loop
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # something was typed before, and the loop is closed
+                loop.call_soon_threadsafe(ended)
+
+        opening.start(tell)
+
     while True:
         try:
-            yield prompt.prompt("dpquery> ")
+            with patch_stdout():  # warnings of what is opened stand above the prompt
+                typed = prompt.prompt("dpquery> ", pre_run=begin)
         except KeyboardInterrupt:
             continue
         except EOFError:
             return
+        yield typed
+
+
+def _toolbar(shell: Shell | None) -> str:
+    """Returns the line below the prompt: who asks, and what is left."""
+    said = "opening the data ..." if shell is None else f"{shell.session.analyst}: {shell.session.remaining} left"
+    return f" {said}    \\help    Tab completes    Ctrl-D ends"
 
 
 def agrees() -> bool:
@@ -102,6 +130,8 @@ def words_of(session: Session) -> dict[str, str]:
 
 def completions(before: str, words: dict[str, str]) -> Iterable[tuple[str, str, int]]:
     """Yields what may follow a text: a word, what it is, and how many characters of the text it stands for."""
+    from dpquery.frontends.shell.shell import COMMANDS, SETTINGS
+
     start = before[max(before.rfind(c) for c in " \n\t(,.\\=") + 1 :]
     if before.lstrip().startswith("\\") and " " not in before.lstrip():
         yield from (
@@ -114,11 +144,16 @@ def completions(before: str, words: dict[str, str]) -> Iterable[tuple[str, str, 
         yield from ((word, what, len(start)) for word, what in words.items() if word.lower().startswith(low))
 
 
-def _completer(words: dict[str, str]) -> Any:
+def _completer(opening: Opening[Shell]) -> Any:
     from prompt_toolkit.completion import Completer, Completion
+
+    words: dict[str, str] = {}
 
     class Words(Completer):
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+            opening.join()
+            if not words and opening.opened is not None:
+                words.update(words_of(opening.opened.session))
             for word, what, length in completions(document.text_before_cursor, words):
                 yield Completion(word, start_position=-length, display_meta=what)
 

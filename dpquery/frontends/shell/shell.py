@@ -1,6 +1,6 @@
 """What the shell does with a statement: shows its price, asks, runs it, prints the answer. Knows no terminal.
 
-Everything that is typed passes through `Shell.handle`; `prompt` reads it from a terminal, `statements` from a pipe.
+Everything that is typed passes through `Shell.handle`; `prompt` reads it from a terminal, `read_pipe` from a pipe.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from dpquery.frontends.cli.answer import (
 )
 from dpquery.frontends.cli.options import error_of
 from dpquery.frontends.shell.fitting import fitted, prose, table
+from dpquery.frontends.shell.statements import WORDS
 from dpquery.frontends.text import as_asked, as_options, expected_lines
 from dpquery.kernel.loss import show_amount
 from dpquery.session.options import NO_OPTIONS
@@ -250,38 +251,6 @@ COMMANDS = {
     "help": Command("", "this list", Shell.help),
     "quit": Command("", "leave (also Ctrl-D)", Shell.quit),
 }
-WORDS = {
-    "quit": "quit",
-    "exit": "quit",
-    "help": "help",
-    "history": "history",
-    "q": "quit",
-    "d": "tables",
-    "dt": "tables",
-    "?": "help",
-}
-"""What people type for some of the commands, out of habit."""
-
-
-def statements(lines: Iterator[str]) -> Iterator[str]:
-    """Yields what a pipe holds: commands by line, statements up to a line that ends with a semicolon, or the end."""
-    waiting: list[str] = []
-    for line in lines:
-        if not waiting and line.lstrip().startswith("\\"):
-            yield line
-            continue
-        waiting.append(line)
-        if is_whole("".join(waiting)):
-            yield "".join(waiting)
-            waiting = []
-    if "".join(waiting).strip():
-        yield "".join(waiting)
-
-
-def is_whole(text: str) -> bool:
-    """Whether what was typed is to be run: a command, a word of a command, or SQL up to a semicolon."""
-    typed = text.strip()
-    return not typed or typed.startswith("\\") or typed in WORDS or typed.endswith(";")
 
 
 def price_text(plan: Plan, session: Session, options: Options) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from dpquery.errors import DPQueryError
 from dpquery.frontends.cli import main as cli
 from dpquery.frontends.shell import prompt
 from dpquery.frontends.shell.fitting import fitted
-from dpquery.frontends.shell.shell import COMMANDS, Shell, is_whole, statements
+from dpquery.frontends.shell.opening import Opening
+from dpquery.frontends.shell.shell import COMMANDS, Shell
+from dpquery.frontends.shell.statements import is_whole, read_pipe
 from dpquery.session.options import Options
 from dpquery.session.session import Session
 
@@ -179,7 +182,7 @@ def test_an_answer_wider_than_the_terminal_is_shown_by_rows(session: Session) ->
 
 def test_a_pipe_is_split_at_semicolons_that_end_a_line() -> None:
     lines = ["\\tables\n", "SELECT ';'\n", "FROM t;\n", "\n", "SELECT 2"]
-    assert [text.strip() for text in statements(iter(lines))] == ["\\tables", "SELECT ';'\nFROM t;", "", "SELECT 2"]
+    assert [text.strip() for text in read_pipe(iter(lines))] == ["\\tables", "SELECT ';'\nFROM t;", "", "SELECT 2"]
     assert is_whole("quit") and is_whole("\\help") and is_whole("SELECT 1;") and not is_whole("SELECT 1")
 
 
@@ -235,7 +238,7 @@ def test_only_yes_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prompt.agrees() is False
 
 
-def test_without_prompt_toolkit_it_says_what_to_install(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_prompt_toolkit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "prompt_toolkit", None)
     with pytest.raises(DPQueryError, match=r"dpquery\[shell\]"):
-        next(prompt.read_terminal(session))
+        next(prompt.read_terminal(Opening(contextlib.nullcontext)))  # type: ignore[arg-type]

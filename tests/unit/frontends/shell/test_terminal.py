@@ -26,10 +26,10 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x07\x0f]")
 class Terminal:
     """A shell that is typed into."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str) -> None:
         pexpect: Any = importlib.import_module("pexpect")
         environment = os.environ | {"TERM": "xterm", "LC_ALL": "C.UTF-8", "HOME": str(folder), "PAGER": "cat"}
-        words = ["-m", "dpquery", "shell", "nafld.yaml"]
+        words = ["-m", "dpquery", "shell", "nafld.yaml", *more]
         self.child: Any = pexpect.spawn(
             sys.executable,
             words,
@@ -89,3 +89,33 @@ def test_tab_completes_arrows_remember_and_ctrl_c_gives_up_a_line(terminal: Term
     child.expect("since the index date")
     child.send("\x04")
     child.expect(importlib.import_module("pexpect").EOF)
+
+
+def test_what_is_typed_before_the_data_are_open_is_answered_then(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    child = Terminal(tmp_path).child
+    child.send("\\tables events\r")
+    child.expect("since the index date")
+    child.send("\x04")
+    child.expect(importlib.import_module("pexpect").EOF)
+
+
+def test_why_the_data_cannot_be_opened_is_said_while_the_prompt_waits(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    (tmp_path / "labs.parquet").write_bytes(b"no Parquet")
+    child = Terminal(tmp_path).child
+    child.send("SELECT 1")
+    child.expect("CatalogError: ")
+    child.expect("dpquery help CatalogError")
+    child.expect(importlib.import_module("pexpect").EOF)
+    child.close()
+    assert child.exitstatus == 2
+
+
+def test_a_shell_is_left_before_the_data_are_open(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    child = Terminal(tmp_path).child
+    child.send("\x04")
+    child.expect(importlib.import_module("pexpect").EOF)
+    child.close()
+    assert child.exitstatus == 0
