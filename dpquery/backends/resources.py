@@ -23,6 +23,12 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?b|%)", re.IGNORECASE | re.ASCI
 PREFIX = "dpquery-spill-"
 
 
+def bytes_of(amount: str) -> int:
+    """Returns how many bytes an engine means by an amount like `512.0 MiB`."""
+    number, unit = amount.split()
+    return int(Decimal(number) * UNITS[unit.lower()])
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What one session's engines may use.

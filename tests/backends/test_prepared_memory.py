@@ -48,7 +48,7 @@ def ask(folder: Path, limit: int) -> None:
     opened = dp.connect(CATALOG, folder / "data", ledger=folder / "ledger", memory_limit=f"{limit}MiB", spill=False)
     with opened as session:
         limit_memory(limit)
-        assert len(session.sql(SQL, epsilon="1").to_pandas()) == 1
+        assert session.sql(SQL, epsilon="1").to_arrow().num_rows == 1  # pandas would be loaded here, within the limit
 
 
 def prepare(folder: Path, limit: int, shards: int) -> None:
@@ -113,7 +113,7 @@ def test_shards_are_read_within_the_limit(tmp_path: Path, rows: int, shards: int
 def test_files_larger_than_memory_are_prepared_and_asked_within_it(
     tmp_path: Path, rows: int, shards: int, limit: int
 ) -> None:
-    """Each person has twenty rows. The longest takes three times 20 GB of the disk: sources, rows by shard, shards."""
+    """Each person has twenty rows. The longest takes some 50 GB of the disk: sources, rows by shard and shards."""
     draw = np.random.default_rng(2)
     (tmp_path / "visits").mkdir()
     for file, size in enumerate([2_000_000] * (rows // 2_000_000) + [rows % 2_000_000]):
@@ -133,6 +133,20 @@ def test_a_preparation_that_needs_more_memory_says_so_and_keeps_nothing(tmp_path
     with pytest.raises(CatalogError, match="it takes more than the memory limit; set a higher one"):
         dp.prepare(CATALOG, {"visits": table}, folder, ledger=ledger, memory_limit="64MiB", spill=False)
     assert not [*folder.rglob("*.parquet")]
+
+
+def test_shards_that_are_too_large_to_be_sorted_say_how_many_would_do(tmp_path: Path) -> None:
+    """Of a thousand persons with a thousand rows each."""
+    table = pa.table({"person": np.arange(10**6) % 1000, **{name: np.arange(10**6) for name in COLUMNS}})
+    ledger = dp.create_ledger(CATALOG, tmp_path / "ledger")
+
+    def prepare(shards: int) -> None:
+        sources = {"visits": table}
+        dp.prepare(CATALOG, sources, tmp_path / "data", ledger=ledger, shards=shards, memory_limit="64MiB", spill=False)
+
+    with pytest.raises(CatalogError, match=r"set a higher one, or prepare \d+ shards$") as caught:
+        prepare(1)
+    prepare(int(str(caught.value).split()[-2]))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The form, and what is checked when it is opened, is in `data/prepared.py`; why t
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import shutil
 import time
@@ -15,12 +16,12 @@ from typing import Any
 
 import duckdb
 
+from dpquery.backends.duckdb.cutting import PART, TOO_LARGE, Cutting
 from dpquery.backends.duckdb.earlier import Earlier, Unfit
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.shard_files import (
-    FORM,
     block_of,
     cell_of,
     copied,
@@ -41,13 +42,12 @@ from dpquery.data.elsewhere import Reading
 from dpquery.data.forms import MOST_KEYS, Forms
 from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, labels
 from dpquery.data.sealed import Key
-from dpquery.data.sources import Source, address, parquet_scan, quote
+from dpquery.data.sources import Source, parquet_scan
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Lattice
 from dpquery.plan.types import TEXT
 
-PART = " part"
 ROWS_OF_SHARD = 20_000_000
 """Rows of one shard, where the owner does not say how many shards there are."""
 Say = Callable[[str], None]
@@ -136,7 +136,7 @@ class Preparing(PublicTables):
             written = dict(self._write_tables(count))
             self._verify(count, written)
         except duckdb.OutOfMemoryException:
-            reason = "it takes more than the memory limit; set a higher one"
+            reason = TOO_LARGE
         except duckdb.Error as error:
             reason = type(error).__name__  # its words may quote data
         else:
@@ -265,8 +265,10 @@ class Preparing(PublicTables):
             fresh, order = self._fresh(table, rows), order_of(table)
             if fresh:
                 rows = f"SELECT * FROM ({rows}) WHERE {quoted(PART)} IN ({', '.join(map(str, sorted(fresh)))})"
-            whole, none = number * cells == 1, fresh is not None and not fresh
-            parts = [rows] if whole else [None] * number * cells if none else self._parted(rows, place, number * cells)
+            cutting = self._cutting(table, rows, self._into / f"cut{place}")
+            parts: Iterable[str | None] = [None] * number * cells
+            if fresh != frozenset():
+                parts = [rows] if number * cells == 1 else cutting.parts(number * cells)
             files: list[list[File]] = [[] for _ in range(number)]
             for part, text in enumerate(parts):
                 shard, cell = divmod(part, cells)
@@ -277,7 +279,9 @@ class Preparing(PublicTables):
                 if text is None and cell:
                     continue
                 text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
-                self._run(copied(text, file, labels(self._made, table.name, self._first + shard, cell), self._key))
+                said = labels(self._made, table.name, self._first + shard, cell)
+                with contextlib.nullcontext() if table.public else cutting.told(number):
+                    self._run(copied(text, file, said, self._key))
                 files[shard].append(replace(kept(file, cell), made=self._made))
                 if not table.public:
                     self._tell(table, shard, count, file)
@@ -311,17 +315,10 @@ class Preparing(PublicTables):
         on += "" if table.blocks is None else f" AND held.block IS NOT DISTINCT FROM given.{quoted(BLOCK)}"
         return f"SELECT {columns} FROM ({declared}) AS given JOIN {held} AS held ON {on}"
 
-    def _parted(self, rows: str, place: int, count: int) -> Iterator[str | None]:
-        """Writes rows once, by part, and yields a SELECT of each part or None: sources are read once for all parts."""
-        folder = self._into / f"cut{place}"
-        folder.mkdir(0o700)
-        form = f"{FORM}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
-        self._run(f"COPY ({rows}) TO {quote(address(folder, self._key))} ({form})")
-        found = {int(part.name.rpartition("=")[2]): sorted(map(str, part.iterdir())) for part in folder.iterdir()}
-        for part in range(count):
-            scan = parquet_scan(found.get(part, ()), self._key).removesuffix(")")
-            yield f"SELECT * FROM {scan}, hive_partitioning = false)" if part in found else None
-        shutil.rmtree(folder)
+    def _cutting(self, table: Table, rows: str, folder: Path) -> Cutting:
+        texts = [self._tables.column(table, c.name, TEXT, "stored") for c in table.columns.values() if c.type == TEXT]
+        stored = f"{self._tables.places[table.name]} AS stored"
+        return Cutting(self._run, rows, self._rows_of(table), texts, stored, folder, self._key)
 
     def _tell(self, table: Table, shard: int, count: int, file: Path) -> None:
         """Says what was written, and when the rest will be, if it goes on like this."""
