@@ -20,13 +20,13 @@ from dpquery.synopsis.model import Floats, Marginal, nonnegative
 
 FIRST = Fraction(1, 10)
 """The share of the loss for the first numbers of all columns."""
-AIM, MOST_ALONE = 0.05, Fraction(8, 10)
+AIM, MOST_ALONE = 0.02, Fraction(8, 10)
 """Columns get more where noise is a larger part of their rows, up to a share."""
 OF_ALL_PAIRS, OF_TRIPLES = Fraction(3, 10), Fraction(6, 10)
 """Of what is left then, what all pairs get; and of the rest the triples of columns that depend on each other."""
 CERTAIN = 3.0
 """Deviations by which the rows of dependent columns are elsewhere."""
-MOST_TRIPLES, LEAST_GROUPS = 60, 3
+MOST_TRIPLES, LEAST_GROUPS = 25, 3
 """How many triples are asked, and how many groups each of their columns has at least."""
 RESOLUTION = 1.0
 """The rows that a cell of a combination has at least if columns are independent, in deviations of its noise."""
@@ -155,7 +155,7 @@ def merge(axis: Axis, shares: Floats, least: float) -> Groups:
 
 
 def for_columns(settled: Settled, is_pure: bool) -> Fraction:
-    """Returns the share of the loss for columns by themselves: so much that noise is a twentieth of their rows, if
+    """Returns the share of the loss for columns by themselves: so much that noise is a fiftieth of their rows, if
     that can be."""
     if len(settled.axes) == 1:
         return Fraction(1)
@@ -191,11 +191,35 @@ def combined(
     least = least_share(settled, size, len(chosen), share, is_pure)
     for some in chosen:
         pairs = sorted(crowding.get(pair, 1.0) for pair in itertools.combinations(some, 2))
-        fewer = least / math.prod(pairs[1 - size :]) ** (1 / size)  # as if it were a chain of its strongest pairs
-        groups = tuple(merge(settled.axes[i], shares[i], fewer) for i in some)
+        chain = math.prod(pairs[1 - size :])  # as if it were a chain of its strongest pairs
+        groups = resolved([settled.axes[i] for i in some], [shares[i] for i in some], least**size / chain)
         if all(one.max() > 0 for one in groups):
             questions.append(Question(columns=some, groups=groups))
     return questions
+
+
+def resolved(axes: Sequence[Axis], shares: Sequence[Floats], least: float) -> tuple[Groups, ...]:
+    """Returns groups of the columns' cells, whose combinations have about a share of the rows if they are independent.
+
+    Columns take an equal part in it. What a column has no cells for is left to those whose values have no order: of
+    values beside each other one tells of the other, and finer groups of them tell more of noise.
+
+    Args:
+        shares: For each column those of its cells.
+        least: The share of a combination.
+    """
+    part, finest = least ** (1 / len(axes)), [1 / axis.size for axis in axes]
+    parts, free = [part] * len(axes), [i for i, axis in enumerate(axes) if not axis.is_ordered]
+    while free:
+        taken = math.prod(max(parts[i], finest[i]) for i in range(len(axes)) if i not in free)
+        part = min(part, (least / taken) ** (1 / len(free)))
+        for i in free:
+            parts[i] = part
+        coarser = [i for i in free if part >= finest[i]]
+        if coarser == free:
+            break
+        free = coarser
+    return tuple(merge(axis, one, min(0.5, part)) for axis, one, part in zip(axes, shares, parts, strict=True))
 
 
 def all_pairs(settled: Settled) -> list[tuple[int, ...]]:
