@@ -6,6 +6,7 @@ import gc
 
 from hypothesis import settings
 
+gc.set_threshold(100_000, 20, 20)  # what is imported and collected stays: to look for garbage among it takes long
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # what an example takes says something about the machine, and nothing about the code
 
