@@ -150,10 +150,10 @@ def _misses(folder: Path, epsilon: int, sessions: int) -> list[int]:
             for name in names
         }
         with dp.connect(catalog, told, ledger=dp.create_ledger(catalog, folder / f"{number}.ledger")) as session:
-            queries = [query.replace("people", name) for name in names for query in ASKED]
-            answers = iter(session.batch(queries, epsilon=epsilon))
-            for _ in names:
-                cells = [cell for right in exact for cell in _outside(next(answers).accuracy, right)]
+            for name in names:
+                answers = session.batch([query.replace("people", name) for query in ASKED], epsilon=epsilon / SETS)
+                pairs = zip(answers, exact, strict=True)
+                cells = [cell for answer, right in pairs for cell in _outside(answer.accuracy, right)]
                 missed = [count + cell for count, cell in zip(missed, cells, strict=True)]
     return missed
 
