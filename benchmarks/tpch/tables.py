@@ -36,6 +36,14 @@ def session(paths: dict[str, Path], folder: Path) -> dp.Session:
     return dp.connect(catalog, sources=dict(paths), ledger=folder / "tpch.ledger", reuse=False)
 
 
+def prepared_session(paths: dict[str, Path], folder: Path) -> dp.Session:
+    """Returns a session over the tables, prepared in the folder beside a ledger."""
+    catalog = dp.Catalog.load(HERE / "catalog.yaml")
+    ledger = dp.create_ledger(catalog, folder / "prepared.ledger")
+    dp.prepare(catalog, dict(paths), folder / "prepared", ledger=ledger)
+    return dp.connect(catalog, folder / "prepared", ledger=ledger, reuse=False)
+
+
 def plain_engine(paths: dict[str, Path]) -> duckdb.DuckDBPyConnection:
     """Returns DuckDB with a view of each table."""
     engine = duckdb.connect()
