@@ -28,6 +28,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "3",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",  # timestamps of frames without a zone are what a clock shows
     "spark.log.level": "OFF",  # tests kill tasks
 }
 

@@ -6,6 +6,7 @@ finds decides where a row goes, not whom it belongs to: the engine in the execut
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,6 +35,8 @@ PART_BYTES = 2**27
 """Bytes of the frames, as Spark estimates them, that make one part."""
 _NUMBERS = itertools.count(1)
 """Of jobs, so that one of them can be cancelled."""
+_ZONE = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+"""That of moments in Arrow's schema of a frame, which Spark asks for since 4.2; before it was this one."""
 Columns = Mapping[str, frozenset[str]]
 """For tables the stored columns that are read of them."""
 
@@ -74,7 +77,7 @@ class Frames:
             raise CatalogError(problems)
         self.public = {n: given[n] if f is None else f.toArrow() for n, f in found.items() if n not in private}
         self._frames = {name: _only(frame, needed(catalog, name)) for name, frame in private.items()}
-        self.schemas = {name: to_arrow_schema(frame.schema) for name, frame in self._frames.items()}
+        self.schemas = {name: to_arrow_schema(frame.schema, **_ZONE) for name, frame in self._frames.items()}
         self.at_opening = self.state()
         self.is_cut = any(table.ownership is not None for table in catalog.tables.values())
         if problems := [*self._incomparable()] or [*self._ambiguous()]:
@@ -253,6 +256,8 @@ def _is_comparable(stored: pa.DataType, type: Type) -> bool:
     """Whether values that are equal as declared are equal as texts of Spark."""
     if pa.types.is_integer(stored):
         return type in (INT64, TEXT)
+    if pa.types.is_decimal(stored):
+        return str(type) == f"decimal({stored.precision},{stored.scale})"  # equal numbers of one scale are one text
     return (pa.types.is_string(stored) and type == TEXT) or (pa.types.is_date(stored) and type == DATE)
 
 
