@@ -16,11 +16,11 @@ from typing import Any
 
 import duckdb
 
-from dpquery.backends.duckdb.cutting import PART, TOO_LARGE, Cutting
 from dpquery.backends.duckdb.earlier import Earlier, Unfit
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.public_tables import PublicTables
+from dpquery.backends.duckdb.row_parts import PART, TOO_LARGE, Cutting
 from dpquery.backends.duckdb.shard_files import (
     block_of,
     cell_of,

@@ -14,7 +14,7 @@ import typer
 
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.frontends.cli.options import QUERY, RESOURCES, SESSION, CatalogFile, opt, options_of, session_of, takes
-from dpquery.frontends.shell.statements import read_pipe
+from dpquery.frontends.shell.typed import read_pipe
 
 if TYPE_CHECKING:
     from dpquery.frontends.shell.shell import Shell
@@ -28,7 +28,7 @@ def shell(
 ) -> None:
     """Ask one query after the other; each price is shown before it is paid. Reads statements from a pipe, too."""
     from dpquery.frontends.shell import prompt
-    from dpquery.frontends.shell.opening import Opening
+    from dpquery.frontends.shell.background import Opening
 
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     shells = functools.partial(_opened, catalog, asked, is_terminal=is_terminal, asks=is_terminal and not yes)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dpquery.errors import extra
-from dpquery.frontends.shell.statements import is_whole
+from dpquery.frontends.shell.typed import is_whole
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from dpquery.frontends.shell.opening import Opening
+    from dpquery.frontends.shell.background import Opening
     from dpquery.frontends.shell.shell import Shell
     from dpquery.session.session import Session
 

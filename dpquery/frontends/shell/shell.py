@@ -31,7 +31,7 @@ from dpquery.frontends.cli.answer import (
 )
 from dpquery.frontends.cli.options import error_of
 from dpquery.frontends.shell.fitting import fitted, prose, table
-from dpquery.frontends.shell.statements import WORDS
+from dpquery.frontends.shell.typed import WORDS
 from dpquery.frontends.text import as_asked, as_options, expected_lines
 from dpquery.kernel.loss import show_amount
 from dpquery.session.options import NO_OPTIONS

@@ -26,10 +26,10 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x07\x0f]")
 class Terminal:
     """A shell that is typed into."""
 
-    def __init__(self, folder: Path, *more: str) -> None:
+    def __init__(self, folder: Path) -> None:
         pexpect: Any = importlib.import_module("pexpect")
         environment = os.environ | {"TERM": "xterm", "LC_ALL": "C.UTF-8", "HOME": str(folder), "PAGER": "cat"}
-        words = ["-m", "dpquery", "shell", "nafld.yaml", *more]
+        words = ["-m", "dpquery", "shell", "nafld.yaml"]
         self.child: Any = pexpect.spawn(
             sys.executable,
             words,
@@ -55,16 +55,33 @@ class Terminal:
         self.child.expect(ITS_END)
         return ESCAPES.sub("", shown + str(self.child.before))
 
+    def leave(self) -> int:
+        """Types Ctrl-D, if the shell has not ended; returns its exit code."""
+        if self.child.isalive():
+            self.child.send("\x04")
+        self.child.expect(importlib.import_module("pexpect").EOF)
+        self.child.close()
+        return int(self.child.exitstatus)
+
+    def end(self) -> None:
+        """Ends the shell, whatever it does."""
+        if self.child.isalive():  # of a busy machine, which takes its time to end it
+            self.child.kill(signal.SIGKILL)
+            self.child.wait()
+        self.child.close()
+
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+def study(tmp_path: Path) -> Path:
     prepare(tmp_path)
-    made = Terminal(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def terminal(study: Path) -> Iterator[Terminal]:
+    made = Terminal(study)
     yield made
-    if made.child.isalive():  # of a busy machine, which takes its time to end it
-        made.child.kill(signal.SIGKILL)
-        made.child.wait()
-    made.child.close()
+    made.end()
 
 
 def test_a_day_in_the_shell(terminal: Terminal) -> None:
@@ -87,35 +104,26 @@ def test_tab_completes_arrows_remember_and_ctrl_c_gives_up_a_line(terminal: Term
     terminal.ask("\\tables events", is_paid=False)
     child.send("\x1b[A\x1b[A\r")
     child.expect("since the index date")
-    child.send("\x04")
-    child.expect(importlib.import_module("pexpect").EOF)
+    assert terminal.leave() == 0
 
 
-def test_what_is_typed_before_the_data_are_open_is_answered_then(tmp_path: Path) -> None:
-    prepare(tmp_path)
-    child = Terminal(tmp_path).child
-    child.send("\\tables events\r")
-    child.expect("since the index date")
-    child.send("\x04")
-    child.expect(importlib.import_module("pexpect").EOF)
+def test_what_is_typed_before_the_data_are_open_is_answered_then(terminal: Terminal) -> None:
+    terminal.child.send("\\tables events\r")
+    terminal.child.expect("since the index date")
+    terminal.child.expect("dpquery>")
+    assert terminal.leave() == 0
 
 
-def test_why_the_data_cannot_be_opened_is_said_while_the_prompt_waits(tmp_path: Path) -> None:
-    prepare(tmp_path)
-    (tmp_path / "labs.parquet").write_bytes(b"no Parquet")
-    child = Terminal(tmp_path).child
-    child.send("SELECT 1")
-    child.expect("CatalogError: ")
-    child.expect("dpquery help CatalogError")
-    child.expect(importlib.import_module("pexpect").EOF)
-    child.close()
-    assert child.exitstatus == 2
+def test_a_shell_is_left_before_the_data_are_open(terminal: Terminal) -> None:
+    assert terminal.leave() == 0
 
 
-def test_a_shell_is_left_before_the_data_are_open(tmp_path: Path) -> None:
-    prepare(tmp_path)
-    child = Terminal(tmp_path).child
-    child.send("\x04")
-    child.expect(importlib.import_module("pexpect").EOF)
-    child.close()
-    assert child.exitstatus == 0
+def test_why_the_data_cannot_be_opened_is_said_while_the_prompt_waits(study: Path) -> None:
+    (study / "labs.parquet").write_bytes(b"no Parquet")
+    terminal = Terminal(study)
+    terminal.child.send("SELECT 1")
+    terminal.child.expect("CatalogError: ")
+    terminal.child.expect("dpquery help CatalogError")
+    terminal.child.expect(importlib.import_module("pexpect").EOF)
+    terminal.child.close()
+    assert terminal.child.exitstatus == 2

@@ -12,7 +12,7 @@ import pytest
 
 from dpquery.cancelling import is_cancellable
 from dpquery.errors import CatalogError
-from dpquery.frontends.shell.opening import Opening
+from dpquery.frontends.shell.background import Opening
 
 
 @contextlib.contextmanager
@@ -74,6 +74,8 @@ def test_leaving_early_cancels_and_closes() -> None:
 
 
 def test_no_engine_is_loaded_before_the_prompt() -> None:
-    imported = "import sys, dpquery.frontends.cli.main, dpquery.frontends.shell.prompt, dpquery.frontends.shell.opening"
+    imported = (
+        "import sys, dpquery.frontends.cli.main, dpquery.frontends.shell.prompt, dpquery.frontends.shell.background"
+    )
     program = f"{imported}; print(*{{'duckdb', 'numpy', 'sqlglot', 'pandas', 'pyarrow'}} & sys.modules.keys())"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "\n"
