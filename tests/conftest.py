@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 
+import pytest
 from hypothesis import settings
 
 gc.set_threshold(100_000, 20, 20)  # what is imported and collected stays: to look for garbage among it takes long
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # what an example takes says something about the machine, and nothing about the code
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Makes all but one in n of the parameters of a sweep slow, where a test is marked `thinned(n)`.
+
+    Of a table of parameters it is one in n of each line, each line beginning one place later, so that every value is
+    met as long as there are n of the others. The choice is the same in every run and whatever else is collected.
+    """
+    sweeps = defaultdict[object, list[pytest.Function]](list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("thinned"):
+            sweeps[item.parent, item.originalname].append(item)
+    for sweep in sweeps.values():
+        (one_in,) = next(sweep[0].iter_markers("thinned")).args
+        places = [0] * len(sweep)
+        for names in _axes(sweep[0]):
+            seen = dict[tuple[int, ...], int]()
+            for number, item in enumerate(sweep):
+                value = tuple(id(item.callspec.params[name]) for name in names)
+                places[number] += seen.setdefault(value, len(seen))
+        for item, place in zip(sweep, places, strict=True):
+            if place % one_in:
+                item.add_marker(pytest.mark.slow)
+
+
+def _axes(item: pytest.Function) -> list[list[str]]:
+    """Returns the names of a test's parameters, those of one list together."""
+    given = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    lists = [[name.strip() for name in names.split(",")] if isinstance(names, str) else [*names] for names in given]
+    listed = {name for names in lists for name in names}
+    return [*lists, *([name] for name in item.callspec.params if name not in listed)]
 
 
 def pytest_collection_finish() -> None:

@@ -441,6 +441,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_wrong_commands_are_refused_and_free(
     folder: Path, command: list[str], capfd: pytest.CaptureFixture[str]

@@ -206,6 +206,7 @@ INJECTIONS = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("text", INJECTIONS, ids=ascii)
 def test_literals_are_values_and_nothing_else(tmp_path: Path, no_noise: None, text: str) -> None:
     """BAK-01: each literal finds exactly the rows that hold it."""
@@ -280,6 +281,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_names_of_tables_and_columns_are_quoted(tmp_path: Path, no_noise: None, name: str) -> None:
     """BAK-02: in the catalog, in the stored data, in the query, and as the names of the plan's own tables."""
@@ -540,6 +542,7 @@ DRIFTED = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", DRIFTED)
 def test_stored_types_that_are_not_the_declared_ones(tmp_path: Path, name: str) -> None:
     """BAK-12, BAK-08, OUT-06: refused at opening, or answered with the declared types and never an error."""

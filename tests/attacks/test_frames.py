@@ -291,6 +291,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_of_columns_are_never_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """BAK-02: whatever a column is called, it is that column."""

@@ -59,9 +59,9 @@ def fuzz(clinic: Clinic, seed: int, count: int) -> Counter[str]:
 
 def test_random_queries(clinic: Clinic) -> None:
     """PAR-01, PAR-02, PAR-04, SEN-09, OUT-03: no bare exception, no slow refusal, no answer without noise."""
-    outcomes = fuzz(clinic, 1, 250)
-    assert outcomes["answered"] > 12
-    assert len(outcomes) > 4
+    outcomes = fuzz(clinic, 1, 100)
+    assert outcomes["answered"] > 5
+    assert len(outcomes) > 3
 
 
 @pytest.mark.slow

@@ -162,16 +162,16 @@ def fuzz_mixed(study: Study, seed: int, count: int) -> int:
     return answered
 
 
-def test_two_hundred_random_queries(study: Study) -> None:
+def test_random_queries(study: Study) -> None:
     """PAR-01, PAR-04, SEN-09, OUT-03: right, or refused; never wrong, never without noise, never a bare exception."""
-    outcomes = fuzz(study, Grammar(1), 200)
-    assert 70 <= outcomes["answered"] <= 150
-    assert len(outcomes) > 4
+    outcomes = fuzz(study, Grammar(1), 70)
+    assert 25 <= outcomes["answered"] <= 50
+    assert len(outcomes) > 3
 
 
-def test_fifty_queries_where_capabilities_meet(study: Study) -> None:
+def test_queries_where_capabilities_meet(study: Study) -> None:
     """PAR-01, PAR-04, SEN-09: joins under windows under unions, and noisy tables over each other."""
-    assert fuzz_mixed(study, 1, 50) >= 20
+    assert fuzz_mixed(study, 1, 25) >= 10
 
 
 @pytest.mark.slow

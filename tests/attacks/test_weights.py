@@ -20,7 +20,7 @@ from tests.properties.weighed_pairs import KINDS, Found, check_plan, look
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend
 
-PLANS, GUESTS, SLOW_PAIRS, SLOW_PLANS = 20, 80, 100_000, 300
+PLANS, GUESTS, SLOW_PAIRS, SLOW_PLANS = 15, 30, 100_000, 300
 
 
 @pytest.mark.parametrize("kind", KINDS)

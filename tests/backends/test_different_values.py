@@ -37,6 +37,7 @@ def test_what_a_unit_hands_over_is_bounded(most: int, monkeypatch: pytest.Monkey
     assert max(entries.values()) == LOOKED_AT * most and sum(entries.values()) <= LOOKED_AT * most + 30
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("looked_at", [1, 2])
 @pytest.mark.parametrize("keys", ["none", "apart"])
 def test_one_unit_takes_no_value_away_where_few_are_looked_at(

@@ -17,7 +17,7 @@ from tests.backends.plans import MANY
 from tests.backends.prepared import prepared
 
 SHARDS = (3, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 7)))
-FAST, SLOW = range(4_000, 4_008), range(5_000, 5_400)
+FAST, SLOW = range(4_000, 4_005), range(5_000, 5_400)
 
 
 def pairs(backend: Backend, plan: PrivateAggregate) -> list[str]:
@@ -54,6 +54,7 @@ DECIDING = replace(merges.UNITS, count=Count.DECIDING)
 CHOICES = (merges.HALF, merges.MOST, replace(merges.HALF, id="q2", value="v_wide", lattice=merges.WIDE))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("groups", [1, 100])
 @pytest.mark.parametrize("case", [merges.CASES[i] for i in (0, 1, 5)])
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)

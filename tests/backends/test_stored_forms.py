@@ -155,6 +155,7 @@ def backends(request: pytest.FixtureRequest) -> tuple[DuckDBBackend, DuckDBBacke
     return made, DuckDBBackend(CATALOG, given)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("sql", QUERIES)
 def test_the_integers_are_the_same(
     backends: tuple[DuckDBBackend, DuckDBBackend], plans: dict[str, list[PrivateAggregate]], sql: str

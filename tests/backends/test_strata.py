@@ -63,6 +63,7 @@ def in_strata(table: Scan, most: int, column: str, by: By | None, one: int) -> S
     return replace(table, max_rows=most, strata=Strata(column=column, by=by, max_rows=one))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("most", "one", "by"), [(*bounds, By.MONTH) for bounds in BOUNDS] + [(12, 3, by) for by in By if by is not By.MONTH]
 )

@@ -63,6 +63,7 @@ def otherwise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dp.Sess
         yield [one, other]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("first", "second"), _pairs())
 def test_texts_are_measured_alike(heavy: dp.Session, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)
@@ -72,6 +73,7 @@ def test_texts_are_measured_alike(heavy: dp.Session, first: str, second: str, mo
     assert _rows(one) == _rows(other)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("first", "second"), _pairs(other=True))
 def test_texts_have_the_same_noise_under_other_contracts(otherwise: list[dp.Session], first: str, second: str) -> None:
     for opened in otherwise:
@@ -80,6 +82,7 @@ def test_texts_have_the_same_noise_under_other_contracts(otherwise: list[dp.Sess
         assert one.charge == other.charge
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("group", [_expected(group, 0, group) for group in GROUPS if group.plain])
 def test_without_noise_and_weights_the_answer_is_that_of_plain_sql(
     light: dp.Session, group: Group, monkeypatch: pytest.MonkeyPatch
@@ -91,6 +94,7 @@ def test_without_noise_and_weights_the_answer_is_that_of_plain_sql(
     assert differences_from(answer, rows, tolerance=1e-9, ordered=False, has_sets=sets) == []
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.asked)
 def test_texts_are_equal_in_plain_sql(group: Group) -> None:
     for data in (HEAVY, LIGHT):

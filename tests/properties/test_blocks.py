@@ -16,7 +16,7 @@ from tests.properties.outside_blocks import look
 from tests.properties.queries import Query
 from tests.scripted import zero_noise
 
-WORLDS, SLOW_WORLDS, QUERIES, PAIRS = 2, 5, 12, 4
+WORLDS, SLOW_WORLDS, QUERIES, PAIRS = 1, 5, 12, 4
 LATER = range(WORLDS, SLOW_WORLDS)
 OUTSIDE, SLOW_OUTSIDE = 200, 10_000
 

@@ -31,8 +31,8 @@ def check(seed: int, count: int) -> None:
 
 
 def test_no_expression_leaves_its_range() -> None:
-    """A rule that is wrong for one of 100 expressions is met with a chance of 95 %; the long run draws 20,000."""
-    check(0, 300)
+    """A rule that is wrong for one of 50 expressions is met with a chance of 95 %; the long run draws 20,000."""
+    check(0, 150)
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ from tests.properties.keyed import (
 )
 
 DATABASES = 6
-FAST, SLOW = 3_000, 100_000
+FAST, SLOW = 1_200, 100_000
 
 
 def check(relation: Relation, known: Locality, tables: Tables) -> bool:
@@ -109,9 +109,9 @@ def run(seeds: range) -> tuple[int, int, int]:
 
 def test_whatever_is_accepted_is_unit_local() -> None:
     accepted, alive, refused = run(range(FAST))
-    assert accepted > 50
-    assert alive > 30
-    assert refused > 500
+    assert accepted > 20
+    assert alive > 12
+    assert refused > 200
 
 
 def test_the_planner_leaves_out_owners_and_nothing_else() -> None:
@@ -129,7 +129,7 @@ def test_the_planner_leaves_out_owners_and_nothing_else() -> None:
         unit, given = min(known.units), [c.id for c in output(relation) if random.random() < 0.7]
         kept = tuple(Computed(id=id, name="", expression=column(relation, id)) for id in dict.fromkeys([unit, *given]))
         changed += check_planned(Project(source=relation, columns=kept), unit, random)
-    assert changed > 50
+    assert changed > 20
 
 
 # A key of two columns, by hand.

@@ -161,6 +161,7 @@ def plain(frames: dict[str, pd.DataFrame], text: str) -> set[tuple[object, ...]]
         return set(connection.execute(text).fetchall())
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_groups_with_rows_are_those_of_plain_sql(
     name: str, tables: tuple[dict[str, pd.DataFrame], dp.Session], monkeypatch: pytest.MonkeyPatch

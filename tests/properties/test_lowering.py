@@ -40,7 +40,7 @@ def check(seed: int, count: int) -> None:
 
 
 def test_duckdb_gives_what_the_reference_gives() -> None:
-    check(7, 150)
+    check(7, 60)
 
 
 @pytest.mark.slow

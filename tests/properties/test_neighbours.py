@@ -87,9 +87,9 @@ def test_random_queries_move_no_more_than_is_declared(shelf: str, engine: str) -
     checked = moved = 0
     for seed in range(3):
         random = Random(seed)
-        found = check_world(world(random, guests=4), random, shelf, count=6, engine=engine)
+        found = check_world(world(random, guests=4), random, shelf, count=3, engine=engine)
         checked, moved = checked + found[0], moved + found[1]
-    assert checked >= 60
+    assert checked >= 30
     assert moved >= checked / 3, f"only {moved} of {checked} pairs differ at all"
 
 
@@ -111,7 +111,7 @@ def test_random_answers_have_equal_shapes(shelf: str, monkeypatch: pytest.Monkey
     """Names, types, charges and, for public keys, rows and their order; without noise only the numbers may differ."""
     zero_noise(monkeypatch)
     compared = 0
-    for seed in range(100, 103):
+    for seed in range(100, 102):
         random = Random(seed)
         made = world(random, guests=2)
         opened, pairs = databases(Hall(made.catalog, shelf), made)
@@ -130,7 +130,7 @@ def test_random_answers_have_equal_shapes(shelf: str, monkeypatch: pytest.Monkey
             if public:
                 assert here == there, query
                 compared += 1
-    assert compared >= 12
+    assert compared >= 7
 
 
 # Pairs made by hand. The declared norms are worked out by hand too, and the pairs must reach them.
@@ -530,6 +530,7 @@ def test_declarations_that_the_promise_rests_on_are_checked(shelf: str) -> None:
 # How rows are read never depends on other rows.
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("odd", ["abc", "", "1e999", True, 2.5, 10**30, b"bytes"])
 @pytest.mark.parametrize("column", ["score", "cost", "ok", "day", "rate"])
 def test_a_misfit_in_a_frame_changes_how_no_other_row_is_read(column: str, odd: object, shelf: str) -> None:

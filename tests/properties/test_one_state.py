@@ -140,6 +140,7 @@ def run(folder: Path, seed: int) -> tuple[int, int, int, int]:
         return check(session)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_shown_numbers_agree_whatever_was_asked(seed: int, tmp_path: Path) -> None:
     run(tmp_path, seed)

@@ -203,6 +203,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("targets", "neighbours", "unit", "rows"), CASES)
 def test_what_a_tree_loses(targets: tuple[str, ...], neighbours: Neighbours, unit: str | None, rows: int) -> None:
     """Claimed: the sum of all levels in epsilon; in rho, where the ledger counts that, whatever it is paid in. By

@@ -216,6 +216,7 @@ def test_sums_move_as_far_as_is_declared_whatever_they_are_rounded_down_by(
         assert reached > found.linf / 2, "steps as coarse as all that a unit moves are moved by too"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("ends", RANGES)
 @pytest.mark.parametrize("groups", [1, 2, 3])

@@ -40,7 +40,7 @@ from tests.properties.worlds import world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
 
-RELATIONS, QUERIES = 50, 20
+RELATIONS, QUERIES = 30, 20
 
 
 def interpreted(backend: ReferenceBackend, relation: Relation, key: int) -> list[Row]:

@@ -62,7 +62,7 @@ def test_wrong_ranges_move_nothing_beyond_its_bound_and_raise_nothing(
             random = Random(seed)
             made = world(random)
             opened, pairs = databases(Hall(made.catalog, shelf), made)
-            for _ in range(10):
+            for _ in range(5 * worlds):
                 query = queries.query(random, row_unit=made.catalog.declarations.unit_is_row)
                 try:
                     prepared = opened[0][1].prepare(query)

@@ -25,8 +25,9 @@ from tests.statistical.laws import Floats, plausible
 from tests.statistical.tails_of_sums import FALSE_ALARM, gaussian_surprise, laplace_surprise, laplaces_surprise
 
 CELLS = 500
-QUERIES = 8  # 4000 draws of each kind: a scale that is off by a half has a chance below 1e-15 to pass
+QUERIES = 4  # 2000 draws of each kind: a scale that is off by a half has a chance below 1e-15 to pass
 PEOPLE = range(2 * CELLS)  # two in each cell
+GROUPS = 20  # that are selected, of 50 people each
 
 PURE = {"epsilon": 1_000_000}
 CONCENTRATED = {"rho": 1_000_000, "delta": "1/10"}
@@ -38,6 +39,20 @@ EPSILON, RHO = Fraction(2), Fraction(1, 2)
 def shelf() -> Iterator[str]:
     with folder() as name:
         yield name
+
+
+@pytest.fixture(scope="module")
+def opened_once(shelf: str) -> Callable[..., dp.Session]:
+    """Sessions that tests share: none reads what was released before, and charges are told apart by differences."""
+    opened: dict[tuple[object, ...], dp.Session] = {}
+
+    def once(law: str, **of: object) -> dp.Session:
+        told = (law, *of.items())
+        if told not in opened:
+            opened[told] = session(shelf, PURE if law == "laplace" else CONCENTRATED, **of)  # type: ignore[arg-type]
+        return opened[told]
+
+    return once
 
 
 _numbers = itertools.count()
@@ -76,7 +91,7 @@ def session(
     data = {
         "person": list(PEOPLE),
         "cell": [p % CELLS for p in PEOPLE],
-        "free": [p % 4 for p in PEOPLE],
+        "free": [p % GROUPS for p in PEOPLE],
         "score": [SCORE(p) for p in PEOPLE],
         "cost": [COST(p) for p in PEOPLE],
         "rate": pa.array([str(RATE(p)) for p in PEOPLE]),
@@ -342,11 +357,11 @@ def check(law: str, noise: Floats, parameter: float, rounded: bool = False) -> N
 
 
 @pytest.mark.parametrize(("name", "law"), [(name, law) for name, case in CASES.items() for law in case.laws])
-def test_noise_has_the_scale_that_the_charge_pays_for(name: str, law: str, shelf: str) -> None:
+def test_noise_has_the_scale_that_the_charge_pays_for(
+    name: str, law: str, opened_once: Callable[..., dp.Session]
+) -> None:
     case, laplace = CASES[name], law == "laplace"
-    opened = session(
-        shelf, PURE if laplace else CONCENTRATED, unit=case.unit, neighbours=case.neighbours, most=case.most
-    )
+    opened = opened_once(law, unit=case.unit, neighbours=case.neighbours, most=case.most)
     names = [*(name for vector in case.vectors for name in vector.factors), *case.aggregates]
     items = ", ".join(f"{aggregate} AS a{i}" for i, aggregate in enumerate(names))
     loss = {"epsilon": EPSILON} if laplace else {"rho": RHO}
@@ -507,14 +522,15 @@ def test_what_an_epsilon_buys_of_an_approximate_budget(epsilon: Fraction, shelf:
 def test_selected_groups_have_the_noise_of_a_vector_and_the_rest_decides(
     neighbours: str, factor: int, shelf: str
 ) -> None:
-    """COUNT and SUM are a vector with two thirds of the loss; a third is for the units that decide, in rounds. Four
-    groups of 250 people are far above any threshold."""
+    """COUNT and SUM are a vector with two thirds of the loss; a third is for the units that decide, in rounds.
+    Groups of 50 people are far above any threshold."""
     opened = session(shelf, CONCENTRATED, neighbours=neighbours)
+    asked = 400 // GROUPS
     text = "SELECT free, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY free"
-    many = [opened.sql(text, rho=Fraction(3, 2), delta="1e-6", max_groups=2, max_rows=2) for _ in range(100)]
-    assert all(result.to_arrow()["free"].to_pylist() == [0, 1, 2, 3] for result in many)
-    n = numbers(many, "n") - len(PEOPLE) / 4
-    s = numbers(many, "s") - np.array([sum(COST(p) for p in PEOPLE if p % 4 == free) for free in range(4)])
+    many = [opened.sql(text, rho=Fraction(3, 2), delta="1e-6", max_groups=2, max_rows=2) for _ in range(asked)]
+    assert all(result.to_arrow()["free"].to_pylist() == [*range(GROUPS)] for result in many)
+    n = numbers(many, "n") - len(PEOPLE) / GROUPS
+    s = numbers(many, "s") - np.array([sum(COST(p) for p in PEOPLE if p % GROUPS == free) for free in range(GROUPS)])
     # 400 draws each: off by a factor of two is found with certainty.
     for noise, of_terms in ((n, 2 / 512**2), (s, 1)):
         variance = of_terms * factor * 1024**2 / (2 * 1.5 * 2 / 3)
@@ -522,8 +538,8 @@ def test_selected_groups_have_the_noise_of_a_vector_and_the_rest_decides(
         assert min(low, high) > FALSE_ALARM
         assert surprises("gaussian", noise, 4 * variance)[0] < FALSE_ALARM
         assert surprises("gaussian", noise, variance / 4)[1] < FALSE_ALARM
-    assert opened._ledger.spent(None).rho == 150
-    assert opened._ledger.spent(None).delta == 100 * Fraction(1, 10**6)
+    assert opened._ledger.spent(None).rho == asked * Fraction(3, 2)
+    assert opened._ledger.spent(None).delta == asked * Fraction(1, 10**6)
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])

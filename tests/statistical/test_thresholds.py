@@ -65,26 +65,34 @@ AT_ONCE = "SELECT note, COUNT(DISTINCT person) AS n FROM visits GROUP BY note"
 """Shows the number that decides, or where a person may count in eight groups one beside the rounds."""
 
 
-@pytest.mark.parametrize(("delta", "trials"), [(Fraction(1, 100), 20_000), (Fraction(1, 1000), 100_000)])
+LONE = {
+    "one": ("gaussian", "add_remove", 1, {"rho": "1/20"}),
+    "three": ("gaussian", "add_remove", 3, {"rho": "1/20"}),
+    "three, replaced": ("gaussian", "replace_one", 3, {"rho": "1/10"}),
+    "rounds": ("rounds", "add_remove", 3, {"rho": "1/20"}),
+    "rounds, replaced": ("rounds", "replace_one", 4, {"rho": "1/10"}),
+    "beside rounds": ("beside", "add_remove", 8, {"rho": "1/5"}),
+    "laplace, one": ("laplace", "add_remove", 1, {"epsilon": "1"}),
+    "laplace, one, replaced": ("laplace", "replace_one", 1, {"epsilon": "4"}),
+    "laplace, three": ("laplace", "add_remove", 3, {"epsilon": "6"}),
+}
+OFTEN = ("three, replaced", "rounds", "laplace, three")
+"""Of each way to select the one that is also tried at the smaller delta, which takes many trials, in each run."""
+
+
 @pytest.mark.parametrize(
-    ("law", "neighbours", "groups", "loss"),
+    ("name", "delta", "trials"),
     [
-        ("gaussian", "add_remove", 1, {"rho": "1/20"}),
-        ("gaussian", "add_remove", 3, {"rho": "1/20"}),
-        ("gaussian", "replace_one", 3, {"rho": "1/10"}),
-        ("rounds", "add_remove", 3, {"rho": "1/20"}),
-        ("rounds", "replace_one", 4, {"rho": "1/10"}),
-        ("beside", "add_remove", 8, {"rho": "1/5"}),
-        ("laplace", "add_remove", 1, {"epsilon": "1"}),
-        ("laplace", "replace_one", 1, {"epsilon": "4"}),
-        ("laplace", "add_remove", 3, {"epsilon": "6"}),
+        *((name, Fraction(1, 100), 20_000) for name in LONE),
+        *(
+            pytest.param(name, Fraction(1, 1000), 100_000, marks=() if name in OFTEN else pytest.mark.slow)
+            for name in LONE
+        ),
     ],
 )
-def test_a_lone_person_is_shown_with_at_most_delta(
-    law: str, neighbours: str, groups: int, loss: dict[str, str], delta: Fraction, trials: int, shelf: str
-) -> None:
+def test_a_lone_person_is_shown_with_at_most_delta(name: str, delta: Fraction, trials: int, shelf: str) -> None:
     """The event is that any of the person's groups is shown. Each person of the data is one trial."""
-    people = 10_000
+    (law, neighbours, groups, loss), people = LONE[name], 10_000
     budget, text = APPROXIMATE if law == "laplace" else CONCENTRATED, TEXT if law == "rounds" else AT_ONCE
     opened = session(shelf, lone(people, groups), budget=budget, neighbours=neighbours)
     seen = 0

@@ -19,7 +19,8 @@ from dpquery.catalog import Catalog
 from tests.backends.engines import ENGINES
 from tests.backends.prepared import prepared
 
-FAST = "not slow"
+FAST = "not slow or thinned"
+"""All of the suite but its longest random tests; its sweeps are thinned in this project's own run only."""
 
 
 def main(arguments: Sequence[str]) -> int:

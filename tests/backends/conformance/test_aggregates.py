@@ -246,6 +246,7 @@ def test_what_is_not_known_is_refused(engine: Engine) -> None:
             asked(engine, xy((1.0, 2.0)), made)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("value", [1, 1.5, "a", True, DAY(2024, 2, 29), None])
 @pytest.mark.parametrize(
     "function", ["mode", "any_value", "min", "max", "count", "first", "last", "arg_min", "arg_max"]

@@ -151,6 +151,7 @@ def agreed(engine: Engine, rows: list[Row], *plans: PrivateAggregate) -> Iterato
         yield expected[0]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("keys", PUBLIC)
 @pytest.mark.parametrize("case", CASES)
 def test_counts_and_sums_and_histograms_are_of_weights(engine: Engine, case: Case, keys: str) -> None:
@@ -171,6 +172,7 @@ def test_sums_of_groups_selected_in_rounds_are_of_all_rows(engine: Engine, case:
     assert all(agreed(engine, data(200, 2), planned(case, SELECTED, deciding, *LINEAR, groups=100)))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("keys", PUBLIC)
 @pytest.mark.parametrize("case", CASES)
 def test_units_of_public_groups_are_divided(engine: Engine, case: Case, keys: str) -> None:
@@ -212,6 +214,7 @@ def test_values_that_weigh_nothing_are_not_there(engine: Engine) -> None:
 # Where a hash decides.
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_units_count_in_some_of_their_selected_groups(engine: Engine, case: Case, groups: int) -> None:
@@ -232,6 +235,7 @@ def test_units_count_in_some_of_their_selected_groups(engine: Engine, case: Case
     assert run(opened(engine, rows), plan) == expected
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("groups", [1, 2, 100])
 @pytest.mark.parametrize("case", CASES)
 def test_units_decide_about_their_groups_in_an_order(engine: Engine, case: Case, groups: int) -> None:
@@ -270,6 +274,7 @@ def everywhere_of(rows: list[Row], plan: PrivateAggregate) -> Groups:
     return run(opened(ReferenceBackend, rows), replace(plan, weights=replace(plan.weights, max_groups=100)))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("keys", "filter"), [("none", None), ("apart", None), ("apart", "v_f"), ("very many", "v_f")])
 @pytest.mark.parametrize("case", CASES)
 def test_a_unit_stands_for_so_many_different_values(engine: Engine, case: Case, keys: str, filter: str | None) -> None:

@@ -17,8 +17,8 @@ from tests.backends.generator import Database, Generator, database
 from tests.backends.plans import MANY
 from tests.reference.backend import ReferenceBackend
 
-FAST, SLOW, LOOKED_AT = range(26), range(1_000, 3_000), range(150)
-BATCH = 13
+FAST, SLOW, LOOKED_AT = range(16), range(1_000, 3_000), range(60)
+BATCH = 8
 
 
 def batches(seeds: range) -> list[range]:
@@ -132,5 +132,5 @@ def test_random_plans_are_not_empty() -> None:
         filled += total_units(found) > 1
         bound += total_units(run(reference, bounded(plan, 2, 2))) < total_units(found)
     assert counts == set(Count) - {Count.DECIDING}
-    assert min(selected, filled) > 40
-    assert bound > 15
+    assert min(selected, filled) > 15
+    assert bound > 5

@@ -307,6 +307,7 @@ def instants(unit: str = "us") -> pd.DatetimeIndex:
     return days[0].append([days[1], *more]).as_unit(unit)  # type: ignore[arg-type]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("unit", ["us", "ns", "s"])
 @pytest.mark.parametrize("zone", ZONES)
 def test_instants_are_what_pandas_shows(engine: Engine, zone: str, unit: str) -> None:

@@ -246,6 +246,7 @@ QUANTILES = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("function", "type", "case", "values", "result", "expected"), AGGREGATES)
 def test_exact_aggregates(
     engine: Engine, function: str, type: str, case: str, values: list[Any], result: Type, expected: Value

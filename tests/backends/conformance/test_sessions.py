@@ -50,6 +50,7 @@ class Asked:
         return self.session.sql(text, epsilon=9, delta="1/2000", **options).to_pandas()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("bounds", [{}, {"max_rows": 1}], ids=["declared", "one row"])
 @pytest.mark.parametrize("text", QUERIES)
 def test_answers_are_those_of_the_reference(

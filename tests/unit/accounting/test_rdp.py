@@ -56,6 +56,7 @@ def test_laplace_against_its_integral(epsilon: Fraction, order: Fraction) -> Non
     assert float(rdp.rdp_of_laplace(epsilon, order)) == pytest.approx(truth, rel=1e-6, abs=1e-9 / (alpha - 1))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("order", SOME_ORDERS[:-1], ids=str)
 @pytest.mark.parametrize("scale", ["0.3", "1", "8"])
 @pytest.mark.parametrize("steps", [1, 2, 5])
@@ -107,6 +108,7 @@ def test_the_curve_of_zcdp_leads_where_its_own_conversion_does(rho: str, delta: 
     assert rdp.delta_of_rdp(curve, direct) <= Fraction(delta) * Fraction(105, 100)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("delta", ["1e-9", "1e-5", "0.01"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1", "1"])
 @pytest.mark.parametrize("count", [1, 30, 1000])

@@ -148,6 +148,7 @@ def test_an_order_that_no_released_number_decides_is_compared(
     assert bool(GrayBox(made, of_text(text, made), tmp_path).run(1, worlds=1).violations) is is_found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("budget", [{"epsilon": 4}, {"epsilon": 4, "delta": "1e-6"}, {"rho": 1, "delta": "1e-6"}])
 @pytest.mark.parametrize("unit", ["person", "row"])
 def test_any_catalog_has_queries_and_neighbours(tmp_path: Path, budget: dict[str, object], unit: str) -> None:

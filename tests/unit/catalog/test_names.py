@@ -40,6 +40,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_can_be_declared_can_be_queried(name: str, tmp_path: Path) -> None:
     """GRP-11: decomposed and composed letters are one name; signs that look like others stand in quotes."""

@@ -151,6 +151,7 @@ def test_weights_that_are_none_are_refused(weights: object, sessions: Mapping[st
         sessions["epsilon"].sql("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex", epsilon=1, weights=weights)  # type: ignore[arg-type]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", BUDGETS)
 @pytest.mark.parametrize(
     ("query", "error"),

@@ -82,6 +82,7 @@ def names(*, among: tuple[str, ...] = PAIRS) -> str:
     return ", ".join(f"{name.upper()}(y, x) AS {name}" for name in among)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("first", RANGES)
 @pytest.mark.parametrize("second", ["around 0", "far from 0", "integers"])
 def test_pairs_agree_with_exact_arithmetic(

@@ -39,6 +39,7 @@ def cost(charge: dp.PrivacyLoss) -> float:
     return float(charge.epsilon or charge.rho)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("ratio", "error"),
     [

@@ -43,6 +43,7 @@ def widest(answers: Sequence[Result], column: str) -> float:
     return max(float(((one[column, "upper"] - one[column, "lower"]) / 2).max()) for one in read)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("queries", WORKLOADS.values(), ids=list(WORKLOADS))
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_finer_error_costs_the_difference(budget: str, queries: list[str], tmp_path: Path) -> None:

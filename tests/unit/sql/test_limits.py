@@ -37,6 +37,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("dialect", ["postgres", "duckdb", "bigquery", "mysql"])
 def test_twice_the_text_is_refused_with_the_same_work(made: list[int], name: str, dialect: str) -> None:

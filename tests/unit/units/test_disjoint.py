@@ -234,7 +234,7 @@ ROWS = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(CONDITIONS, CONDITIONS, st.booleans())
 def test_random_filters(a: Expression, b: Expression, opposite: bool) -> None:
     check_filters(a, b, opposite)
