@@ -73,6 +73,7 @@ class PreparedTable:
         most_rows: No unit has more rows in the table, or in a block of it; 0 where rows have no owner.
         forms: Its further columns.
         cut: How each shard is cut, or None.
+        rows: How many rows each file has, by its path.
         key: Of its files, where these are sealed.
     """
 
@@ -81,6 +82,7 @@ class PreparedTable:
     most_rows: int
     forms: Forms
     cut: Cut | None
+    rows: Mapping[str, int]
     key: Key | None = None
 
     @property
@@ -236,7 +238,8 @@ def opened(
         forms = manifest.forms.get(name, Forms())
         _check_forms(place, paths, forms, key)
         most, cut = max(rows, default=0), manifest.cuts.get(name)
-        made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut, key=key)
+        counts = {path: _footer(place, Path(path), key).num_rows for path in paths}
+        made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut, rows=counts, key=key)
     return made
 
 

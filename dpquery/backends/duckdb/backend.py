@@ -51,7 +51,7 @@ from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
-from dpquery.data.sources import Source, parquet_scan
+from dpquery.data.sources import Source, prepared_scan
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Measure, PrivateAggregate
@@ -146,7 +146,7 @@ class DuckDBBackend(PublicTables):
     def _tables_of(self, read: Mapping[str, Touched], limited: frozenset[str], weights: Names) -> TableReader:
         """Returns what reads the tables, of prepared ones the files that may hold rows of these periods."""
         prepared = self._prepared.items()
-        whole = {name: parquet_scan(chain(*table.read(read[name])), table.key) for name, table in prepared}
+        whole = {name: prepared_scan(table, chain(*table.read(read[name]))) for name, table in prepared}
         return replace(self._tables, limited=limited, weights=weights, places=self._tables.places | whole)
 
     def _periods(self, relation: Relation, table: str, limited: frozenset[str]) -> Touched:

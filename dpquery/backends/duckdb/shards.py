@@ -16,7 +16,7 @@ from dpquery.backends.duckdb.private_statements import in_digits
 from dpquery.backends.duckdb.statements import TIME_LIMIT
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.data.cells import Cut
-from dpquery.data.sources import Source, parquet_scan
+from dpquery.data.sources import Source, prepared_scan
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
@@ -62,7 +62,11 @@ def shards_of(opened: Mapping[str, Source], read: Mapping[str, Touched]) -> Shar
     """
     prepared = [(opened[table].name, opened[table].prepared, touched) for table, touched in read.items()]
     return Shards(
-        {name: tuple(parquet_scan(f, p.key) for f in p.read(touched)) for name, p, touched in prepared if p is not None}
+        {
+            name: tuple(prepared_scan(p, files) for files in p.read(touched))
+            for name, p, touched in prepared
+            if p is not None
+        }
     )
 
 

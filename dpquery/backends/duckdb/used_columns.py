@@ -2,11 +2,13 @@
 
 The engine would do both by itself. But it leaves out columns only after it has read all of them in the text of the
 statement, moves no filter across the fences of `sql/sentinels`, and what it moves to files it compares with their
-statistics: filters of one side stand below its join, where they are written as `RelationWriter` does it.
+statistics: filters of one side stand below its join, where they are written as `RelationWriter` does it. Public
+rows are also filtered by what follows for them from conditions on rows of both sides; docs/proofs/work.md, Lemma 5.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpquery.kernel.plan import PrivateAggregate
@@ -20,6 +22,7 @@ from dpquery.plan.logical import (
     Relation,
     Scan,
     Values,
+    is_private,
     output,
     sources,
     with_sources,
@@ -43,7 +46,7 @@ def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
     read |= {id for id in (aggregate.unit, aggregate.weights.column) if id is not None}
     read |= {measure.total.column for measure in aggregate.measures if measure.total is not None}
     source = _narrow(aggregate.source, read) if _collect(aggregate.source, read) else aggregate.source
-    return replace(aggregate, source=_pushed(source, []))
+    return replace(aggregate, source=pushed(source, []))
 
 
 def _collect(relation: Relation, read: set[str]) -> bool:
@@ -76,31 +79,71 @@ def _narrow(relation: Relation, read: set[str]) -> Relation:
     return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation
 
 
-def _pushed(relation: Relation, conditions: list[Expression]) -> Relation:
-    """Returns the rows of a relation that pass all conditions."""
+def pushed(relation: Relation, conditions: list[Expression], known: Sequence[Expression] = ()) -> Relation:
+    """Returns the rows of a relation that pass all conditions.
+
+    Args:
+        known: Conditions on its columns of which rows that do not pass are left out elsewhere.
+    """
+    if known and not is_private(relation):
+        conditions, known = [*conditions, *known], ()
     match relation:
         case Filter():
-            return _pushed(relation.source, [*conjuncts(relation.condition), *conditions])
+            return pushed(relation.source, [*conjuncts(relation.condition), *conditions], known)
         case Project():
             made = {column.id: column.expression for column in relation.columns}
-            below, above = _split(conditions, {id for id, made_of in made.items() if isinstance(made_of, Column)})
-            source = _pushed(relation.source, [substitute(condition, made) for condition in below])
+            stored = {id for id, made_of in made.items() if isinstance(made_of, Column)}
+            below, above = _split(conditions, stored)
+            passed = [substitute(condition, made) for condition in _following([*known, *above], stored)]
+            source = pushed(relation.source, [substitute(condition, made) for condition in below], passed)
             return _filtered(replace(relation, source=source), above)
         case Join():
-            left, above = _split(conditions, _ids(relation.left) if relation.kind in _KEEPS_LEFT else set())
-            right, above = _split(above, _ids(relation.right) if relation.kind in _KEEPS_RIGHT else set())
+            ids = _ids(relation.left), _ids(relation.right)
+            left, above = _split(conditions, ids[0] if relation.kind in _KEEPS_LEFT else set())
+            right, above = _split(above, ids[1] if relation.kind in _KEEPS_RIGHT else set())
             own = [] if relation.condition is None else conjuncts(relation.condition)
-            if relation.kind in ("inner", "cross", "semi"):
-                more, own = _split(own, _ids(relation.left))
+            limits_left = relation.kind in ("inner", "cross", "semi")
+            limits_right = relation.kind not in ("full", "right")
+            if limits_left:
+                more, own = _split(own, ids[0])
                 left = [*left, *more]
-            if relation.kind != "full" and relation.kind != "right":
-                more, own = _split(own, _ids(relation.right))
+            if limits_right:
+                more, own = _split(own, ids[1])
                 right = [*right, *more]
-            sides = _pushed(relation.left, left), _pushed(relation.right, right)
+            passed = [*known, *above]
+            of_left = [*(passed if relation.kind in _KEEPS_LEFT else []), *(own if limits_left else [])]
+            of_right = [*(passed if relation.kind in _KEEPS_RIGHT else []), *(own if limits_right else [])]
+            sides = (
+                pushed(relation.left, left, _following(of_left, ids[0])),
+                pushed(relation.right, right, _following(of_right, ids[1])),
+            )
             return _filtered(replace(relation, left=sides[0], right=sides[1], condition=_all(own)), above)
         case _:
-            given = tuple(_pushed(source, []) for source in sources(relation))
+            given = tuple(pushed(source, []) for source in sources(relation))
             return _filtered(with_sources(relation, given) if given else relation, conditions)
+
+
+def _following(conditions: Sequence[Expression], ids: set[str]) -> list[Expression]:
+    """Returns conditions that read these columns and no others, and are true wherever the given ones are."""
+    found = (_implied(condition, ids) for condition in conditions)
+    return [condition for condition in found if condition is not None]
+
+
+def _implied(condition: Expression, ids: set[str]) -> Expression | None:
+    """Returns a condition on these columns that is true wherever a condition is, or None where it says nothing of them.
+
+    AND is true where all its parts are, OR where one of them is, and NULL is not true. So of AND any parts follow,
+    and of OR something where each part says something.
+    """
+    read = {column.id for column in columns_of(condition)}
+    if read <= ids:
+        return condition if read else None
+    if not isinstance(condition, Call) or condition.function not in ("and", "or"):
+        return None
+    parts = _following(condition.arguments, ids)
+    if condition.function == "or" and len(parts) < len(condition.arguments):
+        return None
+    return replace(condition, arguments=tuple(parts)) if len(parts) > 1 else _all(parts)
 
 
 def _split(conditions: list[Expression], ids: set[str]) -> tuple[list[Expression], list[Expression]]:
