@@ -119,7 +119,7 @@ def finish(
     tables = with_added(released, added) if added else tuple(released)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again = Carried(tables=tables, measures=measures, variances=variances or {})
-    annotated, meanings = _carry(result, again)
+    annotated, meanings = _carry(result, again) if tables else (result, {})  # what is exact needs no more columns
     measures |= again.totals.keys() | again.spread.keys()
     measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)

@@ -109,7 +109,7 @@ class DuckDBBackend(PublicTables):
 
     def prepare(self, aggregate: PrivateAggregate) -> Prepared:
         """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""
-        aggregate = narrowed(aggregate)
+        aggregate = narrowed(aggregate, self._catalog.declarations)
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
     def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpquery.backends.duckdb.join_order import early
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts, substitute
@@ -28,6 +29,7 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import BOOLEAN
+from dpquery.units.declarations import Declarations
 
 _KEEPS_LEFT = ("inner", "cross", "semi", "anti", "left")
 """Joins whose result has the rows of the left side that pass a filter and none of the others, if it is filtered."""
@@ -35,7 +37,7 @@ _KEEPS_RIGHT = ("inner", "cross")
 
 
 @cached
-def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
+def narrowed(aggregate: PrivateAggregate, declared: Declarations) -> PrivateAggregate:
     """Returns the aggregate over scans of the columns that it reads, and over the same rows.
 
     Where a node's rows depend on all columns of its source, as a window's order does, nothing is left out.
@@ -45,7 +47,7 @@ def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
     read |= {id for key in aggregate.keys for id in key.columns}
     read |= {id for id in (aggregate.unit, aggregate.weights.column) if id is not None}
     read |= {measure.total.column for measure in aggregate.measures if measure.total is not None}
-    source = _narrow(aggregate.source, read) if _collect(aggregate.source, read) else aggregate.source
+    source = _narrow(aggregate.source, read, declared) if _collect(aggregate.source, read) else aggregate.source
     return replace(aggregate, source=pushed(source, []))
 
 
@@ -69,14 +71,15 @@ def _collect(relation: Relation, read: set[str]) -> bool:
     return all(_collect(source, read) for source in sources(relation))
 
 
-def _narrow(relation: Relation, read: set[str]) -> Relation:
+def _narrow(relation: Relation, read: set[str], declared: Declarations) -> Relation:
     if isinstance(relation, Scan):
         kept = tuple(column for column in relation.columns if column.id in read)
         scaled = tuple(each for each in relation.scaled if each.id in read)
         narrow = replace(relation, columns=kept or relation.columns[:1], scaled=scaled)
         return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None, strata=None)
     below = sources(relation)
-    return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation
+    made = with_sources(relation, tuple(_narrow(source, read, declared) for source in below)) if below else relation
+    return early(made, declared) if isinstance(made, Join) else made
 
 
 def pushed(relation: Relation, conditions: list[Expression], known: Sequence[Expression] = ()) -> Relation:
