@@ -46,7 +46,8 @@ def differences_from(
     plain = [tuple(map(_plain, row)) for row in rows]
     columns = [column.to_pylist() for column in answer.to_arrow().columns]
     given = [tuple(map(_plain, row)) for row in zip(*columns, strict=True)]
-    noisy = set(answer.accuracy.columns.get_level_values(0)) if len(answer.accuracy.columns) else set()
+    bounds = answer.accuracy.columns
+    noisy = set(bounds.get_level_values(0)) if len(bounds) else set()
     exact = [i for i, name in enumerate(answer.columns) if name not in noisy]
     if not has_sets and all(measured.tau is None for measured in answer.measurements):
         without_null = [i for i in exact if all(row[i] is not None for row in given)]

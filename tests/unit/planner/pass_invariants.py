@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pytest
+
 import dpquery as dp
 from dpquery.kernel.checks import check
 from dpquery.kernel.plan import PrivateAggregate
@@ -30,6 +32,19 @@ def traced_with(session: dp.Session, queries: Sequence[str], options: Mapping[st
         observe=lambda one, draft: trace.append((one, draft)),
     )
     return trace
+
+
+def tracing(monkeypatch: pytest.MonkeyPatch) -> list[Trace]:
+    """Returns a list to which each planning that follows adds its passes, as `traced_with` returns them."""
+    plan, traces = pipeline.plan, list[Trace]()
+
+    def traced(*given: Any, **named: Any) -> Any:
+        trace: Trace = []
+        traces.append(trace)
+        return plan(*given, **named | {"observe": lambda one, draft: trace.append((one, draft))})
+
+    monkeypatch.setattr(pipeline, "plan", traced)
+    return traces
 
 
 def check_passes(session: dp.Session, trace: Trace) -> None:
