@@ -201,6 +201,7 @@ STEPS: dict[str, tuple[object, str, str]] = {
 KEEPS = {"keeping the answer", "combining answers"}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("step", "reuse"), [(step, reuse) for step in STEPS for reuse in (True, False) if reuse or step not in KEEPS]
 )

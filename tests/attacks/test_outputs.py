@@ -237,6 +237,12 @@ def neighbours() -> dict[str, dict[str, pd.DataFrame]]:
     }
 
 
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Clinic]:
+    """Clinics over the neighbours, which have answered the same."""
+    return [Clinic(tmp_path_factory.mktemp("alike"), tables=tables) for tables in neighbours().values()]
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -249,13 +255,10 @@ def neighbours() -> dict[str, dict[str, pd.DataFrame]]:
         "FROM (SELECT COUNT(*) AS n FROM people) q",
     ],
 )
-def test_neighbours_look_alike(tmp_path: Path, query: str) -> None:
+def test_neighbours_look_alike(alike: list[Clinic], query: str) -> None:
     """OUT-06, OUT-01, ACC-10: the same columns, types, public rows, order, plan and charge over all of them."""
     seen: dict[str, set[Any]] = {"schema": set(), "plan": set(), "charge": set(), "keys": set(), "intervals": set()}
-    for number, tables in enumerate(neighbours().values()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        one = Clinic(folder, tables=tables)
+    for one in alike:
         answer = one.sql(query, epsilon="0.5")
         table = answer.to_arrow()
         seen["schema"].add(str(table.schema))

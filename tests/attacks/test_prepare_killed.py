@@ -20,7 +20,7 @@ def killed(every: int, at_random: int) -> int:
 
 
 def test_a_preparation_that_is_killed_leaves_a_whole_version() -> None:
-    assert killed(7, 3) > 10
+    assert killed(14, 2) > 6
 
 
 @pytest.mark.slow

@@ -167,6 +167,7 @@ def _many_strings(data: Data) -> None:
     data.add("visits", "2", who=["p03"] * 300, number=range(200, 500), day=["2020-02-01"] * 300, kind=map(str, many))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("change", [_removed, _changed, _other_keys, _damaged, _other_types, _many_strings])
 def test_all_is_written_where_files_were_not_only_added(data: Data, change: Callable[[Data], None]) -> None:
     change(data)

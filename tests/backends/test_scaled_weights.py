@@ -116,6 +116,7 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("type", VALUES)
 @pytest.mark.parametrize("most", [1, 7, 60, 100, 10**9])
 @pytest.mark.parametrize("ordinary", [True, False])

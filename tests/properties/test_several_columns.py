@@ -103,6 +103,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("halls"))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 def test_neighbours_move_no_more_than_is_declared(shelf: str, engine: str, neighbours: str) -> None:

@@ -16,7 +16,7 @@ from tests.reference.backend import ReferenceBackend
 
 def test_random_joins_along_keys(engine: Engine) -> None:
     compared = filled = 0
-    for seed in range(1_200):
+    for seed in range(500):
         random = Random(seed)
         relation = Plans(random=random).relation(random.choice([1, 1, 2, 3]))
         try:
@@ -39,5 +39,5 @@ def test_random_joins_along_keys(engine: Engine) -> None:
             continue
         assert found == run(ReferenceBackend(CATALOG, frames), plan)
         filled += any(map(any, found.values()))
-    assert compared > 20
-    assert filled > 7
+    assert compared > 10
+    assert filled > 3

@@ -190,7 +190,7 @@ def test_a_unit_with_ten_thousand_rows_weighs_max_rows(engine: Engine) -> None:
     measures = (UNITS, ROWS, values_of("v_n"), total("v_n", on), distinct("v_n"), distinct("v_k"))
     exact = sum(min(n, 100) for n in range(10_000))
     for keys in ({}, {"v_k": ("x",)}, {"v_k": None}):
-        for rows in (1, 7, 10_000, 20_000):
+        for rows in (1, 7, 10_000, 20_000) if not keys else (7,):
             plan = aggregate(source, *measures, unit="v_u", keys=keys, rows=rows)
             ((units, count, known, summed, different, one),) = run(backend, plan).values()
             weight = min(WEIGHT, rows * WEIGHT // 10_000)

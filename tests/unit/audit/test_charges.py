@@ -101,6 +101,7 @@ KINDS: dict[str, Ask] = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_charges_of_each_kind_are_computed_anew(world: World, kind: str) -> None:
     with world.session() as session:

@@ -29,6 +29,7 @@ def _law(noise: NoiseLaw, reach: int) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("mechanism", [LAPLACE, GAUSSIAN])
 @pytest.mark.parametrize("parameter", [Fraction(1, 2), Fraction(3), Fraction(20)])
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 50])

@@ -48,7 +48,7 @@ def drawn(chance: random.Random, depth: int) -> Expression:
 
 def test_values_are_those_of_each_row() -> None:
     chance, compared, too_large, used = random.Random(31), 0, 0, set[str]()
-    for _ in range(1500):
+    for _ in range(800):
         expression = drawn(chance, 3)
         if not is_arithmetic([expression]):
             continue
@@ -63,7 +63,7 @@ def test_values_are_those_of_each_row() -> None:
         made = as_column(found, expression.type).to_pylist()
         assert repr(made) == repr([evaluate(expression, row) for row in rows]), expression
         compared, used = compared + 1, used | {name for name in _OPERATIONS if repr(name) in repr(expression)}
-    assert compared > 300 and too_large > 20 and used == {*_OPERATIONS}
+    assert compared > 150 and too_large > 10 and used == {*_OPERATIONS}
 
 
 def test_only_whole_numbers_below_the_limit_are_exact() -> None:

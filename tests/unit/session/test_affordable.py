@@ -27,6 +27,7 @@ def opened(folder: Path, budget: dict[str, Any]) -> dp.Session:
     return dp.connect(catalog, {"t": FRAME}, ledger=folder / "l", create=True, reuse=False)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("budget", "asked", "word"),
     [
