@@ -35,7 +35,9 @@ def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> 
     Raises:
         QueryError: What is refused, with its place in the text.
     """
-    return _bind(tree, Context(text=text, catalog=catalog, dialect=_name(dialect)))
+    context = Context(text=text, catalog=catalog, dialect=_name(dialect))
+    plan = _bind(tree, context)
+    return of_read_tables(plan, context) if context.is_narrowed else plan
 
 
 def bind_step(
@@ -61,7 +63,7 @@ def bind_step(
     if place is not None:
         return step_plan(context, place)
     if not context.steps:
-        return plan
+        return of_read_tables(plan, context) if context.is_narrowed else plan
     return replace(of_read_tables(plan, context), steps=0 if len(given) == len(context.steps) else len(context.steps))
 
 
@@ -74,7 +76,7 @@ def bind_together(
     Raises:
         QueryError: What is refused, knowing its text.
     """
-    shared = Context(text="", catalog=catalog, dialect=_name(dialect))
+    shared = Context(text="", catalog=catalog, dialect=_name(dialect), is_shared=True)
     plans = []
     for tree, text in queries:
         context = replace(shared, text=text, parts=0, total=0, tables=0, subqueries=0)

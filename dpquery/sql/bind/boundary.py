@@ -49,7 +49,7 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
             )
             error.span = column.span or error.span
             raise error
-    groups = _released(measured, context)
+    groups = released(measured, context)
     return with_looked_up(groups, aggregate, following, context) if following else groups
 
 
@@ -121,7 +121,7 @@ def with_unit(keys: tuple[str, ...], source: Relation, context: Context) -> tupl
     return (*keys, min(units))
 
 
-def _released(aggregate: Aggregate, context: Context) -> Relation:
+def released(aggregate: Aggregate, context: Context) -> Relation:
     """Returns the released table of an aggregation; one of the same groups of the same rows is measured once.
 
     What is asked twice is released once and read twice, under the ids of each place.

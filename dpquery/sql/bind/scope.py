@@ -178,6 +178,10 @@ class Context:
     """The rows of the first steps, where they are answered already; see `steps`."""
     steps: dict[Relation, Relation] = field(default_factory=dict)
     """Relations over released tables that private rows are compared with, by their canonical form, in order."""
+    is_shared: bool = False
+    """Whether other queries read the same boundaries."""
+    is_narrowed: bool = False
+    """Whether a boundary has taken the place of one that nothing reads now; see `asked_groups`."""
     can_wait: bool = True
     """Whether joins with released tables may be made after the aggregation; see `late_joins`."""
     outer: Scope | None = None

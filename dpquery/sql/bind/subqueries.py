@@ -28,6 +28,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.types import BOOLEAN
+from dpquery.sql.bind.asked_groups import of_asked_groups
 from dpquery.sql.bind.at_most_one import Rows, rows_of
 from dpquery.sql.bind.expressions import Binds, conjunction
 from dpquery.sql.bind.joins import equality
@@ -279,6 +280,8 @@ class JoinedSubqueries:
         )
 
     def _joined(self, relation: Relation, found: _Found) -> Relation:
+        if found.pairs and found.predicate is None:
+            found = replace(found, right=of_asked_groups(relation, found.right, found.pairs, self._context))
         if is_private(relation) and not is_private(found.right) and reads_released(found.right):
             found = replace(found, right=as_step(found.right, found.node, self._context))
         if found.predicate is None:
