@@ -144,7 +144,7 @@ def test_moved_and_following_filters_keep_the_rows() -> None:
     for _ in range(RELATIONS):
         drawn = Drawn(chance, projects=True)
         relation = drawn.relation(3)
-        assert drawn.kept(pushed(relation, [])) == drawn.kept(relation)
+        assert drawn.kept(pushed(relation, [], DECLARED)) == drawn.kept(relation)
 
 
 def test_what_follows_filters_public_rows_only() -> None:
@@ -152,7 +152,7 @@ def test_what_follows_filters_public_rows_only() -> None:
     for _ in range(RELATIONS):
         relation = Drawn(chance, projects=False).relation(3)
         given = {*conditions(relation, of_private=True), *conditions(relation, of_private=False)}
-        moved = pushed(relation, [])
+        moved = pushed(relation, [], DECLARED)
         assert {*conditions(moved, of_private=True)} <= given
         following += not {*conditions(moved, of_private=False)} <= given
     assert following > 50

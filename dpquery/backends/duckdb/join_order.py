@@ -1,4 +1,4 @@
-"""Joins with public rows, made as early as they can be: each row of what they are moved to meets one of them at most.
+"""Joins with chosen public rows, made as early as they can be: what they are moved to meets one of them at most.
 
 The engine orders joins by itself, but moves none across the fences of `sql/sentinels`: it would join all items with
 all orders, and then keep those of the suppliers of one nation.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpquery.plan.expr import Column, columns_of
-from dpquery.plan.logical import Filter, Join, Relation, is_private, output
+from dpquery.plan.logical import Filter, Join, Relation, is_private, output, sources
 from dpquery.units.declarations import Declarations
 from dpquery.units.joins import unique_sets
 
@@ -19,7 +19,7 @@ _BESIDE_RIGHT = ("inner", "cross")
 
 
 def early(join: Join, declared: Declarations) -> Relation:
-    """Returns a join; one with public rows is made below the joins of its left side that it does not need.
+    """Returns a join; one with chosen public rows is made below the joins of its left side that it does not need.
 
     Such a join is moved where it makes no more rows of what it is moved to than there are, so that no other join has
     more to do: docs/proofs/work.md.
@@ -28,12 +28,20 @@ def early(join: Join, declared: Declarations) -> Relation:
 
 
 def _only_keeps(join: Join, declared: Declarations) -> bool:
-    """Whether a join is with public rows, and has at most one row for each of its left side."""
-    if is_private(join.right) or not is_private(join.left):
+    """Whether a join is with some rows of public tables, and has at most one row for each of its left side.
+
+    With all rows of a table rows would only have more columns to carry.
+    """
+    if join.kind in ("semi", "anti"):
+        return is_private(join.left) and not is_private(join.right)
+    if is_private(join.right) or not is_private(join.left) or not _is_filtered(join.right):
         return False
     met = {b.id for _, b in join.equalities if isinstance(b, Column)}
-    is_unique = join.kind in _BESIDE_RIGHT and any(unique <= met for unique in unique_sets(join.right, declared))
-    return is_unique or join.kind in ("semi", "anti")
+    return join.kind in _BESIDE_RIGHT and any(unique <= met for unique in unique_sets(join.right, declared))
+
+
+def _is_filtered(relation: Relation) -> bool:
+    return isinstance(relation, Filter) or any(map(_is_filtered, sources(relation)))
 
 
 def _placed(join: Join, left: Relation) -> Relation:

@@ -47,8 +47,8 @@ def narrowed(aggregate: PrivateAggregate, declared: Declarations) -> PrivateAggr
     read |= {id for key in aggregate.keys for id in key.columns}
     read |= {id for id in (aggregate.unit, aggregate.weights.column) if id is not None}
     read |= {measure.total.column for measure in aggregate.measures if measure.total is not None}
-    source = _narrow(aggregate.source, read, declared) if _collect(aggregate.source, read) else aggregate.source
-    return replace(aggregate, source=pushed(source, []))
+    source = _narrow(aggregate.source, read) if _collect(aggregate.source, read) else aggregate.source
+    return replace(aggregate, source=pushed(source, [], declared))
 
 
 def _collect(relation: Relation, read: set[str]) -> bool:
@@ -71,19 +71,20 @@ def _collect(relation: Relation, read: set[str]) -> bool:
     return all(_collect(source, read) for source in sources(relation))
 
 
-def _narrow(relation: Relation, read: set[str], declared: Declarations) -> Relation:
+def _narrow(relation: Relation, read: set[str]) -> Relation:
     if isinstance(relation, Scan):
         kept = tuple(column for column in relation.columns if column.id in read)
         scaled = tuple(each for each in relation.scaled if each.id in read)
         narrow = replace(relation, columns=kept or relation.columns[:1], scaled=scaled)
         return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None, strata=None)
     below = sources(relation)
-    made = with_sources(relation, tuple(_narrow(source, read, declared) for source in below)) if below else relation
-    return early(made, declared) if isinstance(made, Join) else made
+    return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation
 
 
-def pushed(relation: Relation, conditions: list[Expression], known: Sequence[Expression] = ()) -> Relation:
-    """Returns the rows of a relation that pass all conditions.
+def pushed(
+    relation: Relation, conditions: list[Expression], declared: Declarations, known: Sequence[Expression] = ()
+) -> Relation:
+    """Returns the rows of a relation that pass all conditions, with joins with filtered public rows as early as may be.
 
     Args:
         known: Conditions on its columns of which rows that do not pass are left out elsewhere.
@@ -92,13 +93,13 @@ def pushed(relation: Relation, conditions: list[Expression], known: Sequence[Exp
         conditions, known = [*conditions, *known], ()
     match relation:
         case Filter():
-            return pushed(relation.source, [*conjuncts(relation.condition), *conditions], known)
+            return pushed(relation.source, [*conjuncts(relation.condition), *conditions], declared, known)
         case Project():
             made = {column.id: column.expression for column in relation.columns}
             stored = {id for id, made_of in made.items() if isinstance(made_of, Column)}
             below, above = _split(conditions, stored)
             passed = [substitute(condition, made) for condition in _following([*known, *above], stored)]
-            source = pushed(relation.source, [substitute(condition, made) for condition in below], passed)
+            source = pushed(relation.source, [substitute(condition, made) for condition in below], declared, passed)
             return _filtered(replace(relation, source=source), above)
         case Join():
             ids = _ids(relation.left), _ids(relation.right)
@@ -117,12 +118,13 @@ def pushed(relation: Relation, conditions: list[Expression], known: Sequence[Exp
             of_left = [*(passed if relation.kind in _KEEPS_LEFT else []), *(own if limits_left else [])]
             of_right = [*(passed if relation.kind in _KEEPS_RIGHT else []), *(own if limits_right else [])]
             sides = (
-                pushed(relation.left, left, _following(of_left, ids[0])),
-                pushed(relation.right, right, _following(of_right, ids[1])),
+                pushed(relation.left, left, declared, _following(of_left, ids[0])),
+                pushed(relation.right, right, declared, _following(of_right, ids[1])),
             )
-            return _filtered(replace(relation, left=sides[0], right=sides[1], condition=_all(own)), above)
+            join = replace(relation, left=sides[0], right=sides[1], condition=_all(own))
+            return _filtered(early(join, declared), above)
         case _:
-            given = tuple(pushed(source, []) for source in sources(relation))
+            given = tuple(pushed(source, [], declared) for source in sources(relation))
             return _filtered(with_sources(relation, given) if given else relation, conditions)
 
 
