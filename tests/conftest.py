@@ -49,7 +49,7 @@ def pytest_collection_finish() -> None:
     """Has the collector of garbage pass over what was imported and collected, and look at the rest less often."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(700, 10, 50)
+    gc.set_threshold(7_000, 10, 10)
 
 
 def pytest_unconfigure() -> None:

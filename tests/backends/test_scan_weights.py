@@ -134,6 +134,7 @@ def expected(owners: list[Any], max_rows: int, limit: int = 10**7) -> dict[int, 
     return {i: min(WEIGHT, steps[owner]) for i, owner in enumerate(owners) if owner is not None}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("max_rows", [1, 3, 5, 6, 39, 40, 41, 10**7, 10**12])
 def test_a_row_weighs_less_where_its_owner_has_too_many(
     max_rows: int, stored: Callable[[Catalog], DuckDBBackend]
@@ -207,6 +208,7 @@ def test_rows_weigh_the_same_whatever_is_asked_of_them() -> None:
     assert found == {i: weight for i, weight in expected(PEOPLE, 3).items() if i >= 20}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("max_rows", [1, 3, 5, 8, 9, 100])
 def test_rows_that_are_not_read_weigh_nothing(max_rows: int, stored: Opener) -> None:
     """Of a unit with more rows than are read, those that are read share what it weighs."""

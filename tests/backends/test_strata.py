@@ -83,6 +83,7 @@ def test_strata_of_a_values_own(most: int, one: int, stored: Opener) -> None:
         assert found == {f"i{i}": w for i, w in expected(owners_of_items(), list(given), most, one).items()}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("most", "one"), [(1, 1), (6, 2), (9, 4)])
 def test_strata_are_counted_in_each_block(most: int, one: int, stored: Opener) -> None:
     blocks = {"blocks": {"column": "day", "by": "month"}}

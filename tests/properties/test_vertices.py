@@ -134,6 +134,7 @@ def of_rows(most: int, one: int, rows: int, groups: int, ends: tuple[int, int]) 
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("ends", [(0, 3), (-2, 3), (-3, 1), (-2, 0), (-1, 1), (1, 2)])
 @pytest.mark.parametrize("groups", [1, 2, 3])
@@ -249,6 +250,7 @@ def in_strata(most: int, one: int, groups: int, ends: tuple[int, int]) -> set[Ve
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("ends", [(0, 3), (-2, 3), (-3, 3), (1, 2), (-2, -1)])
 @pytest.mark.parametrize(("most", "one", "groups"), [(1, 1, 1), (2, 1, 2), (3, 2, 2), (4, 2, 2), (3, 3, 2), (2, 1, 3)])

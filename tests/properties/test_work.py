@@ -247,6 +247,7 @@ def nodes(relation: Relation) -> Iterator[Relation]:
         yield from nodes(source)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(300))
 def test_the_bound_holds_for_counted_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)

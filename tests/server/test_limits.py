@@ -77,10 +77,7 @@ def test_a_flood_of_sockets_keeps_nobody_out(tmp_path: Path, said: bytes) -> Non
         flooding.start()
         try:
             wait_until(lambda: opened[0] > 500)
-            for _ in range(2):
-                before = opened[0]
-                assert any(_comes_in(server) for _ in range(6))
-                wait_until(lambda before=before: opened[0] > before + 100)
+            assert any(_comes_in(server) for _ in range(6))
         finally:
             done.set()
             flooding.join()

@@ -108,6 +108,7 @@ def test_a_lone_person_is_shown_with_at_most_delta(name: str, delta: Fraction, t
     assert not plausible(round(2 * trials * delta), trials, float(delta), FALSE_ALARM), "the test is blind to 2 delta"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("delta", ["1/1000", "1e-6", "1e-9"])
 @pytest.mark.parametrize("epsilon", ["1/4", "1/2", "1", "2"])
 @pytest.mark.parametrize("groups", [1, 2, 5])
@@ -152,6 +153,7 @@ def test_tau_agrees_with_published_figures(epsilon: str, groups: int, published:
     assert 0 <= made.tau - published <= 1
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("delta", ["1/100", "1e-6", "1e-10"])
 @pytest.mark.parametrize("rho", ["1/200", "1/8", "2"])
 @pytest.mark.parametrize("groups", [1, 2, 5])

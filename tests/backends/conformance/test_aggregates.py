@@ -218,6 +218,7 @@ OTHERS: list[tuple[str, str, list[Any], Type, Value]] = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("function", "argument", "values", "type", "expected"), OTHERS)
 def test_other_exact_aggregates(
     engine: Engine, function: str, argument: str, values: list[Any], type: Type, expected: Value

@@ -39,6 +39,7 @@ def test_delta_is_never_below_and_hardly_above(mu: Fraction, epsilon: Fraction) 
         assert found <= truth * (1 + mp.mpf(10) ** -25) + mp.mpf(10) ** -300
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("delta", ["1e-15", "1e-6", "0.01", "0.4"])
 @pytest.mark.parametrize("epsilon", ["0.001", "0.1", "1", "10", "100"])
 def test_the_scale_is_within_and_nearly_the_smallest(epsilon: str, delta: str) -> None:

@@ -86,6 +86,7 @@ def test_the_terms_of_a_quotient_are_found() -> None:
         assert quotient_of(other, {"a", "b"}.__contains__) is None
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("laplace", [True, False])
 @pytest.mark.parametrize(("a", "b"), [(0.0, 0.0), (3.0, 4.0), (0.0, 30.0), (8.0, 25.0), (300.0, 900.0), (9e5, 2e5)])
 def test_they_hold_for_any_numbers_of_rows(a: float, b: float, laplace: bool) -> None:

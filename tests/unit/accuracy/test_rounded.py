@@ -19,6 +19,7 @@ def law(mechanism: Mechanism, scale: Fraction, steps: int | Fraction = STEPS) ->
     return NoiseLaw(mechanism=mechanism, parameter=parameter, steps=steps)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("mechanism", [Mechanism.LAPLACE, Mechanism.GAUSSIAN])
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(1), Fraction(3), Fraction(6)])
 @pytest.mark.parametrize("failure", [FAILURE, Fraction(1, 3)])

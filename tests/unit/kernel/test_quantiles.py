@@ -175,6 +175,7 @@ def apart(measure: Measure, here: Weights, there: Weights) -> int:
     return max(moved) - min(moved)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("targets", [QUARTILES, ("1/10", "1/4", "1/2", "3/4", "9/10"), ("1/100", "2/100", "99/100")])
 def test_the_sides_of_a_level_share_what_one_unit_moves(targets: Sequence[str], neighbours: Neighbours) -> None:

@@ -82,6 +82,7 @@ QUERIES = {
 """Each with how many measurements it takes."""
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("query", "count"), QUERIES.items())
 def test_the_numbers_are_those_of_plain_sql(
     clinic: dp.Session, query: str, count: int, monkeypatch: pytest.MonkeyPatch

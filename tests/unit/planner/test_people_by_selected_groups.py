@@ -29,6 +29,7 @@ def session(folder: Path, max_rows: int) -> dp.Session:
     return dp.connect(catalog, {"visits": frame}, ledger=dp.create_ledger(catalog, folder / "v.ledger"), reuse=False)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("max_rows", "asked", "groups", "in_rounds"),
     [

@@ -61,6 +61,7 @@ def test_one_law_is_at_least_that_of_each_group(seed: int) -> None:
     assert (law.diagonal() <= 1.01 * LARGEST * groups.diagonal(axis1=1, axis2=2).max(axis=0)).all()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("budget", ["{epsilon: 100000}", "{rho: 100000, delta: 1e-6}"])
 @pytest.mark.parametrize(
     "number", ["AVG(score)", "COUNT(*) - COUNT(site)", "VAR_POP(score)", "SUM(score) / COUNT(site)"]

@@ -63,6 +63,7 @@ def test_a_finer_error_costs_the_difference(budget: str, queries: list[str], tmp
         assert all(session.sql(query, error=200).charge == FREE for query in queries)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("queries", [GROUPINGS, PREFIXES], ids=["groupings", "prefixes"])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_errors_of_a_batch_cost_less_than_each_by_itself(budget: str, queries: list[str], tmp_path: Path) -> None:
@@ -75,6 +76,7 @@ def test_errors_of_a_batch_cost_less_than_each_by_itself(budget: str, queries: l
         assert bought.charge == planned.charge and widest(bought, "n") <= 100
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("simultaneous", [False, True])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_numbers_that_are_computed_from_several_keep_their_errors(
