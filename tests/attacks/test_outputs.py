@@ -177,8 +177,8 @@ def test_the_command_line_tells_no_value(tmp_path: Path, capfd: pytest.CaptureFi
         frame.to_parquet(tmp_path / f"{name}.parquet")
     catalog = str(tmp_path / "clinic.yaml")
     assert run(["ledger", "create", catalog]) == 0
-    for query in [*QUERIES, "SELECT COUNT(*) FROM visits"]:
-        for command in ("query", "explain"):
+    for number, query in enumerate([*QUERIES, "SELECT COUNT(*) FROM visits"]):
+        for command in ("query", "explain") if number % 4 == 0 else ("query",):
             run([command, catalog, query, "--epsilon", "0.01"])
     run(["budget", catalog])
     run(["ledger", "show", str(tmp_path / "clinic.ledger")])

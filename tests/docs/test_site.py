@@ -60,6 +60,7 @@ class _Assets(html.parser.HTMLParser):
         self.found += [loaded] if loaded else []
 
 
+@pytest.mark.slow
 def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = [*site.rglob("*.html")]
     sources = [path for path in (ROOT / "docs").rglob("*") if path.suffix in (".md", ".ipynb")]
@@ -75,11 +76,13 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path) -> Non
         assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", text), style.name
 
 
+@pytest.mark.slow
 def test_each_page_names_the_version_that_it_tells_of(site: Path) -> None:
     for page in site.glob("how-to/*.html"):
         assert f"dpquery {dp.__version__}" in page.read_text(encoding="utf-8"), page.name
 
 
+@pytest.mark.slow
 def test_the_pages_of_functions_have_every_public_function(site: Path) -> None:
     for module in ("accounting", "mechanisms"):
         text = (site / "functions" / f"{module}.html").read_text(encoding="utf-8")
@@ -93,6 +96,7 @@ def _functions() -> list[str]:
     return [name for name in accounting.__all__ if name.islower()]
 
 
+@pytest.mark.slow
 def test_the_command_serves_the_site_and_nothing_else(site: Path) -> None:
     with docs.site_server(site, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -62,11 +62,11 @@ def drawn(chance: random.Random) -> tuple[str, str, int]:
     return chance.choice(SHAPES if keys else SHAPES[:1]).format(query=query), query, len(keys)
 
 
-def test_a_hundred_unseen_queries_are_free_and_their_intervals_hold(session: dp.Session) -> None:
+def test_unseen_queries_are_free_and_their_intervals_hold(session: dp.Session) -> None:
     chance, held, unknown = random.Random("unseen"), 0, 0
     before, engine = session.remaining, duckdb.connect()
     engine.register("rows", visits())
-    for _ in range(100):
+    for _ in range(50):
         query, inner, keys = drawn(chance)
         answer = session.sql(query)
         assert answer.charge == dp.PrivacyLoss() and "synthetic" in str(answer)
@@ -80,7 +80,7 @@ def test_a_hundred_unseen_queries_are_free_and_their_intervals_hold(session: dp.
                 if not math.isnan(low):
                     held += 1
                     assert low <= (exact.get(group, {}).get(name) or 0) <= high, (query, name, group)
-    assert session.remaining == before and held > 50 and unknown > 50
+    assert session.remaining == before and held > 25 and unknown > 25
 
 
 @pytest.mark.parametrize(
