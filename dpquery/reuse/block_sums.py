@@ -5,8 +5,9 @@ At the end the linear algebra, and the whole numbers, that least squares over th
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,34 +29,46 @@ FLAT = 1e-12
 FAR = 1e-4
 """Pivots of a matrix with ones on its diagonal that is inverted as it is; one with smaller ones may have no inverse."""
 
+NOTHING = 1e-9
+"""Relative weight below which a number is not read."""
+
 
 class Rule:
     """Blocks of one axis as sums along it."""
 
     def __init__(self, blocks: Blocks) -> None:
         codes = blocks.codes
-        self.codes, self.count = codes, blocks.count
+        self.codes, self.count, self.signs, self.marks = codes, blocks.count, blocks.signs, blocks.marks
         self.kept = np.flatnonzero(codes >= 0)
         self.rows = self.kept[np.argsort(codes[self.kept], kind="stable")]
-        self.sizes = np.bincount(codes[self.kept], minlength=blocks.count)
-        self.filled = np.flatnonzero(self.sizes)
-        self.starts = np.append(0, self.sizes[self.filled].cumsum())[:-1]
-        self.single = bool((self.sizes <= 1).all())
-        self.whole = blocks.count == len(codes) and np.array_equal(codes, np.arange(len(codes)))
+        rows = np.bincount(codes[self.kept], minlength=blocks.count)
+        self.filled = np.flatnonzero(rows)
+        self.starts = np.append(0, rows[self.filled].cumsum())[:-1]
+        self.single = bool((rows <= 1).all())
+        self.whole = (
+            blocks.signs is None and blocks.count == len(codes) and np.array_equal(codes, np.arange(len(codes)))
+        )
+        self.sizes, self.is_mixed = rows, False
+        if blocks.signs is not None:  # of which each counts with its sign
+            self.is_mixed = len({*blocks.signs[self.kept].tolist()}) > 1
+            self.sizes = np.zeros(blocks.count, dtype=np.int64)
+            np.add.at(self.sizes, codes[self.kept], blocks.signs[self.kept])
 
     @cached_property
     def edges(self) -> int:
-        """How many prefixes of the axis make a block, at most; the empty one is not counted."""
-        before, after = self.codes, np.append(self.codes[1:], -1)
-        ends = np.flatnonzero(before != after)
-        found = np.concatenate([before[ends], after[ends]])
-        return int(np.bincount(found[found >= 0], minlength=1).max())
+        """How many roundings of prefixes are in a block, at most: a prefix with a factor counts as its square; the
+        empty one is not counted."""
+        signs = np.ones(len(self.codes), dtype=np.int64) if self.signs is None else self.signs
+        each = np.where(self.codes == np.arange(self.count)[:, None], signs, 0)
+        return int((np.diff(each, axis=1, append=0) ** 2).sum(axis=1).max(initial=0))
 
     def down(self, values: NDArray[Any], place: int) -> NDArray[Any]:
         """Returns the sums over blocks along a dimension."""
         if self.whole:
             return values
         read = values.take(self.rows, axis=place)
+        if self.signs is not None:
+            read = read * along(self.signs[self.rows], place, read.ndim)
         if not self.single:
             read = np.add.reduceat(read, self.starts, axis=place)
         if len(self.filled) == self.count:
@@ -64,12 +77,15 @@ class Rule:
         made[(slice(None),) * place + (self.filled,)] = read
         return made
 
-    def up(self, cells: NDArray[Any], place: int) -> NDArray[Any]:
-        """Returns for each row of the axis what its block has, 0 where it has none."""
+    def up(self, cells: NDArray[Any], place: int, power: int) -> NDArray[Any]:
+        """Returns for each row of the axis what its block has, times its sign to a power; 0 where it has none."""
         if self.whole:
             return cells
         made = np.zeros((*cells.shape[:place], len(self.codes), *cells.shape[place + 1 :]), dtype=cells.dtype)
-        made[(slice(None),) * place + (self.kept,)] = cells.take(self.codes[self.kept], axis=place)
+        read = cells.take(self.codes[self.kept], axis=place)
+        if self.signs is not None:
+            read = read * along(self.signs[self.kept] ** power, place, read.ndim)
+        made[(slice(None),) * place + (self.kept,)] = read
         return made
 
 
@@ -89,7 +105,7 @@ class Sums:
     @cached_property
     def support(self) -> Axes:
         """The axes that its numbers depend on."""
-        return tuple(sorted([axis for axis, rule in self.rules.items() if np.any(rule.sizes % self.sizes[axis])]))
+        return tuple(sorted(a for a, r in self.rules.items() if r.is_mixed or np.any(r.sizes % self.sizes[a])))
 
     def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
         """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the
@@ -125,10 +141,58 @@ class Sums:
             if axis not in self.keys:
                 cells = np.expand_dims(cells, place + 1)
             if rule is not None:
-                cells = rule.up(cells, place + 1)
+                cells = rule.up(cells, place + 1, power)
             elif axis not in self.keys:
                 cells = np.repeat(cells, self.sizes[axis], axis=place + 1)
         return cells
+
+
+class Layout:
+    """Unknown numbers over sets of axes, in one row.
+
+    Args:
+        shapes: For each set how many coordinates there are, and how many places each axis has.
+    """
+
+    def __init__(self, sets: Sequence[Axes], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.sets, self.shapes = sets, shapes
+        ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
+        self.spans = [(end - math.prod(shape), end) for end, shape in zip(ends, shapes, strict=True)]
+        self.size = ends[-1]
+
+    def views(self, flat: Floats) -> Iterator[tuple[Axes, Floats]]:
+        """Yields each set of axes with its numbers."""
+        for have, (start, end), shape in zip(self.sets, self.spans, self.shapes, strict=True):
+            yield have, flat[start:end].reshape(shape)
+
+    def down(self, table: Sums, flat: Floats) -> Floats:
+        """Returns what a table adds up, shape (coordinates, blocks of each key, by axis)."""
+        made: Floats = np.zeros(1)
+        for number, (have, view) in enumerate(self.views(flat)):
+            own = table.down(view, have)
+            made = own if number == 0 else made + own
+        return made
+
+    def up(self, table: Sums, cells: Floats, into: Floats) -> None:
+        """Adds the transposed of `down` to a row."""
+        for have, view in self.views(into):
+            view += table.up(cells, have)
+
+
+@dataclass(frozen=True, eq=False)
+class Functionals:
+    """Estimates of some groups.
+
+    Attributes:
+        variances: Of each group.
+        cells: For each table what of each of its cells is in an estimate, for measures of unit variance and factor,
+            shape (groups, coordinates, cells).
+        is_determined: Whether what was released tells of all of them.
+    """
+
+    variances: Floats
+    cells: list[Floats]
+    is_determined: bool = True
 
 
 def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[np.int64]:
@@ -138,15 +202,15 @@ def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[n
     for table in tables:
         known = table.rules.get(axis)
         if known is not None:
-            alone = known.sizes[known.codes] == 1
-            marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.codes)))
+            alone = (known.sizes[known.codes] == 1) & (known.signs is None)
+            marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.marks)))
     _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
     counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
     np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
     return np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def along(values: Floats, place: int, dimensions: int) -> Floats:
+def along(values: NDArray[Any], place: int, dimensions: int) -> NDArray[Any]:
     """Returns values along one dimension of so many."""
     return values.reshape((1,) * place + (-1,) + (1,) * (dimensions - place - 1))
 
@@ -203,7 +267,7 @@ def descended(normal: Callable[[Floats], Floats], right: Floats, weights: Floats
 
 def kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the first of the places that some table tells from all before it, and for each place its number."""
-    codes = np.stack([b.codes for b in {b.codes.tobytes(): b for b in blocks}.values()])
+    codes = np.stack([*{marks.tobytes(): marks for marks in (b.marks for b in blocks)}.values()])
     _, first, number = np.unique(codes, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
@@ -226,3 +290,30 @@ def exact(numbers: NDArray[Any], by: int = 1) -> NDArray[Any]:
         return numbers
     largest = max(-int(numbers.min()), int(numbers.max())) * max(1, abs(by)) * numbers.size
     return numbers.astype(np.int64 if largest < 2**62 else object)
+
+
+def read_by(factors: Sequence[Floats], deviations: Sequence[float]) -> set[int]:
+    """Returns the numbers of the released measures that some estimate reads.
+
+    Args:
+        factors: Of each measure those of its numbers, shape (estimates, numbers).
+        deviations: The standard deviation of each measure's noise.
+    """
+    sizes = np.array([np.abs(own).max(axis=1) for own in factors])  # (measures, estimates)
+    sizes *= np.array(deviations)[:, None]
+    return {*np.flatnonzero(np.any(sizes > NOTHING * sizes.max(axis=0), axis=1)).tolist()}
+
+
+def weights_of(factors: Sequence[Floats], deviations: Sequence[float]) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
+    """Returns for each released measure that an estimate reads the sizes of the factors of its numbers, and how many
+    numbers have each; arguments as of `read_by`, of one estimate."""
+    found = [np.abs(own) for own in factors]
+    largest = max(float(sizes.max()) * off for sizes, off in zip(found, deviations, strict=True))
+    made = {}
+    for number, (sizes, off) in enumerate(zip(found, deviations, strict=True)):
+        sizes = sizes[sizes > NOTHING * largest / off]
+        if len(sizes):
+            digits = np.round(sizes / sizes.max(), 9)
+            each, counts = np.unique(digits, return_counts=True)
+            made[number] = each * sizes.max(), counts
+    return made

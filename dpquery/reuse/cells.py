@@ -7,10 +7,8 @@ docs/concepts/stored-answers.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,14 +16,13 @@ from numpy.typing import NDArray
 
 from dpquery.kernel.plan import Weighing
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Column, Expression, children, columns_of, conjuncts, rebuild
-from dpquery.plan.logical import Join, Matched, SetOperation
+from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.types import BOOLEAN, TEXT
 from dpquery.planner.keys.narrowing import narrowed
-from dpquery.reuse.frames import Frame, KeyText
-from dpquery.reuse.lines import Line, before_next, begins_of, behind, changes
+from dpquery.reuse.frames import Frame, KeyText, narrowing_of, over_key, values_of
+from dpquery.reuse.lines import Line, begins_of, behind, changes
 from dpquery.reuse.releases import Facts
-from dpquery.reuse.text import expression_of, text_of, value_of
+from dpquery.reuse.text import expression_of, text_of
 
 Row = tuple[str, ...]
 Codes = NDArray[np.int64]
@@ -33,10 +30,20 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Disjoint sets of an axis's rows: for each row the number of its block, -1 for none; and how many there are."""
+    """Disjoint sets of an axis's rows: for each row the number of its block, -1 for none; and how many there are.
+
+    Attributes:
+        signs: 1 or -1 for each row, which its numbers are multiplied by; None: 1 for all.
+    """
 
     codes: Codes
     count: int
+    signs: Codes | None = None
+
+    @property
+    def marks(self) -> Codes:
+        """What tells rows apart: equal ones are in the same block with the same sign."""
+        return self.codes if self.signs is None else np.where(self.codes < 0, -1, 2 * self.codes + (self.signs > 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +52,7 @@ class Table:
 
     Attributes:
         keys: For each axis that it has keys of, ascending, the blocks on it.
-        limits: For each further axis of which conditions leave out rows, one block: the others.
+        limits: For each further axis of which conditions leave out rows, or on which rows have signs, one block.
         shape: How many values each of its own keys has, in its own order.
         order: Its own keys, those of the first axis first.
     """
@@ -106,21 +113,6 @@ class Axis:
         return len(self.rows) + self.is_open
 
 
-@lru_cache(maxsize=4096)
-def without_filter(measure: str) -> tuple[str, Row]:
-    """Returns the text of a measure without its filter, and the conditions that the filter is made of."""
-    parts = json.loads(measure)
-    kept, parts[3] = parts[3], None
-    if kept is None:
-        return measure, ()
-    condition = expression_of(_encoded(kept))
-    return _encoded(parts), tuple(text_of(before_next(part)) for part in conjuncts(condition))
-
-
-def _encoded(written: object) -> str:
-    return json.dumps(written, separators=(",", ":"), ensure_ascii=True)
-
-
 class Axes:
     """The axes of all keys of some frames over one base.
 
@@ -169,6 +161,11 @@ class Axes:
         self._axes = [replace(axis, is_open=here) for axis, here in zip(self._axes, is_open, strict=True)]
         self._resolved.clear()
         self._conditions.clear()
+        self._stand_ins = [self._stand_in(place) for place in range(len(self._axes))]
+
+    def _stand_in(self, place: int) -> Codes:
+        """Returns for each place of an axis itself, and for one in which no row can be the first in which one can."""
+        return np.where(may := self._possible(place, ()), np.arange(len(may)), may.argmax())
 
     @property
     def sizes(self) -> list[int]:
@@ -200,12 +197,13 @@ class Axes:
                 outside |= {*over[place]}
         return frozenset(outside)
 
-    def table(self, frame: Frame, kept: Row = ()) -> Table | None:
+    def table(self, frame: Frame, kept: Row = (), signed: tuple[int, Codes] | None = None) -> Table | None:
         """Returns the sets of cells that a frame's groups are, where the conditions of `elsewhere` hold; None where
         they are not sets of cells.
 
         Args:
             kept: Conditions of a measure's filter.
+            signed: What `signs` found of it.
         """
         _, over = self._placed(frame, kept)
         keys, limits, said = list[tuple[int, Blocks]](), list[tuple[int, Blocks]](), {*frame.conditions, *kept}
@@ -214,15 +212,36 @@ class Axes:
             blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())), said)
             if place is None or blocks is None:
                 return None
-            keys.append((place, blocks))
+            keys.append((place, Blocks(blocks.codes[self._stand_ins[place]], blocks.count)))
         for place in {*range(len(self._axes))} - {place for place, _ in keys}:
             possible = self._possible(place, said)
             passing, is_known = self._passing(place, tuple(over.get(place, ())))
             if is_known or not possible[-1]:
                 possible &= passing
-            if not possible.all():
-                limits.append((place, Blocks(np.where(possible, 0, -1), 1)))
+            possible = possible[self._stand_ins[place]]
+            signs = None if signed is None or signed[0] != place else signed[1][self._stand_ins[place]]
+            if signs is not None or not possible.all():
+                limits.append((place, Blocks(np.where(possible, 0, -1), 1, signs)))
         return Table.of(keys, limits)
+
+    def signs(self, frame: Frame, kept: Row, value: str) -> tuple[int, Codes] | None:
+        """Returns the axis that an expression is a function of, and the sign that it is in each place of it; None where
+        it is no sign of every row, and where the axis has groups.
+
+        Args:
+            kept: Conditions of a measure's filter.
+        """
+        place = next((i for i in range(len(self._axes)) if self._over(i, value)), None)
+        if place is None or self._axes[place].is_open or place in {self._of(key) for key in frame.keys}:
+            return None
+        axis, over = self._axes[place], self._over(place, value)
+        assert over is not None
+        found = np.zeros(axis.size, dtype=np.int64)
+        for row, at in axis.rows.items():
+            told = evaluate(over, values_of(row))
+            found[at] = told if type(told) is int and abs(told) == 1 else 0
+        may = self._possible(place, {*frame.conditions, *kept})
+        return None if np.any(may & (found == 0)) else (place, np.where(found == 0, 1, found))
 
     def _placed(self, frame: Frame, kept: Row) -> tuple[set[str], dict[int, list[str]]]:
         """Returns the conditions that are on no axis, and those on each."""
@@ -282,8 +301,7 @@ class Axes:
             over = [part for part in parts if part is not None]
             passing = np.full(axis.size, not conditions)
             for row, at in axis.rows.items():
-                values = {f"key{i}": value_of(text) for i, text in enumerate(row)}
-                passing[at] = all(evaluate(part, values) is True for part in over)
+                passing[at] = all(evaluate(part, values_of(row)) is True for part in over)
             self._resolved[place, conditions] = passing, not axis.is_open or self._lists(axis, over)
         return self._resolved[place, conditions]
 
@@ -340,37 +358,6 @@ def _begins(columns: Row, domain: Sequence[Row], lines: Mapping[Expression, Line
     """Whether the places of a line were made for a key."""
     value = _ordered(columns)
     return value in lines and begins_of(columns, tuple(domain), value) is not None
-
-
-@lru_cache(maxsize=16384)
-def over_key(condition: str, columns: Row) -> Expression | None:
-    """Returns a condition over the columns `key0`, `key1`, ... of a key; None where it reads anything else."""
-    try:
-        expression = expression_of(condition)
-    except ValueError:
-        return None
-    names = {column: f"key{i}" for i, column in enumerate(columns)}
-    over = _replaced(expression, names)
-    read = {column.id for column in columns_of(over)}
-    return over if read and read <= {*names.values()} else None
-
-
-def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
-    """Returns the expression with each part whose text is a key's replaced by the column of its name."""
-    name = names.get(text_of(expression))
-    if name is not None:
-        return Column(id=name, type=expression.type)
-    return rebuild(expression, tuple(_replaced(part, names) for part in children(expression)))
-
-
-@lru_cache(maxsize=4096)
-def narrowing_of(frame: Frame, key: KeyText) -> frozenset[str]:
-    """Returns the conditions that a key's public values may follow from: those over columns of it; of a join, all."""
-    if any(f'"node {relation.__name__}"' in frame.base for relation in (Join, Matched, SetOperation)):
-        return frozenset(frame.conditions)
-    own = {column.id for text in key.columns for column in columns_of(expression_of(text))}
-    read = {text: {column.id for column in columns_of(expression_of(text))} for text in frame.conditions}
-    return frozenset(text for text, columns in read.items() if columns & own)
 
 
 def _place(axes: Sequence[tuple[Row, dict[Row, int]]], columns: Row, domain: Sequence[Row]) -> int | None:

@@ -2,21 +2,30 @@
 
 `COUNT` is the sum of the terms of a vector, a sum of values follows from them, sums of deviations from sums and counts.
 Of measures that are bound by such equations some are free, and each other one is a sum of these.
+A filter, and the signs of a sum of 1 and -1, are no measures of their own: they tell which rows are counted, and how.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from dpquery.kernel.plan import Count
+from dpquery.kernel.plan import Count, Lattice
+from dpquery.plan.expr import conjuncts
 from dpquery.result.added import LINEAR
 from dpquery.reuse.frames import Equation, Frame
+from dpquery.reuse.lines import before_next
+from dpquery.reuse.text import expression_of, measure_of, text_of
 
 Factors = dict[str, Fraction]
+Row = tuple[str, ...]
+SIGNS = Lattice(grid=Fraction(1), lower=-1, upper=1)
+"""Of sums of 1 and -1."""
+_SIGNS = json.loads(text_of(SIGNS))
 
 
 def is_of_vector(frame: Frame, measure: str) -> bool:
@@ -80,3 +89,32 @@ def _added(factors: Factors, by: Fraction, given: Factors, pivot: str) -> Factor
     for name, factor in given.items():
         made[name] = made.get(name, Fraction(0)) + by * factor
     return {name: factor for name, factor in made.items() if factor}
+
+
+@lru_cache(maxsize=4096)
+def without_filter(measure: str) -> tuple[str, Row]:
+    """Returns the text of a measure without its filter, and the conditions that the filter is made of."""
+    parts = json.loads(measure)
+    kept, parts[3] = parts[3], None
+    if kept is None:
+        return measure, ()
+    condition = expression_of(_encoded(kept))
+    return _encoded(parts), tuple(text_of(before_next(part)) for part in conjuncts(condition))
+
+
+def _encoded(written: object) -> str:
+    return json.dumps(written, separators=(",", ":"), ensure_ascii=True)
+
+
+@lru_cache(maxsize=4096)
+def signed_rows(measure: str) -> tuple[str, str] | None:
+    """Returns, of a sum of an expression from -1 to 1, the text of the count of the same rows, and of the expression:
+    where it is 1 or -1, the sum counts rows with signs. None of other measures."""
+    if _fields(measure)["lattice"] != _SIGNS:
+        return None
+    _, _, value, kept, total, *others = json.loads(measure)
+    given = measure_of(measure)
+    if given.count is not Count.SUM or kept or total or others:
+        return None
+    rows = replace(given, id="", label="", count=Count.ROWS, value=None, lattice=None)
+    return text_of((rows, None, None, None)), _encoded(value)

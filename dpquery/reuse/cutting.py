@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpquery.kernel.contributions import groups_per_unit
-from dpquery.kernel.plan import Key, PrivateAggregate
+from dpquery.kernel.plan import Key, Measure, PrivateAggregate
 from dpquery.plan.canonical import canonical, rename
 from dpquery.plan.definitions import taken_apart
 from dpquery.plan.expr import Case, Expression, Literal, conjuncts
@@ -65,21 +65,28 @@ def aggregate_by(
     if columns:
         source = Project(source=source, columns=tuple(columns))
     made = replace(measure, id=f"{prefix}_sum", filter=None)
-    limit = rows_in_group(source, keys, declared, sizes, None if total else given.weights.column)
+    covering = (*((True,) if isinstance(place, Case) else ()), *(covers for _, covers in others))
+    never_null = frozenset({made.id}) if measure.id in whole else frozenset[str]()
+    return grouped(given, source, keys, (made,), covering, never_null, declared, sizes)
+
+
+def grouped(
+    given: PrivateAggregate,
+    source: Relation,
+    keys: tuple[Key, ...],
+    measures: tuple[Measure, ...],
+    covering: tuple[bool, ...],
+    whole: frozenset[str],
+    declared: Declarations,
+    sizes: Sizes,
+) -> tuple[PrivateAggregate, Grouping]:
+    """Returns measures over an aggregate's rows by other groups, and what is known of these."""
+    limit = rows_in_group(source, keys, declared, sizes, None if measures[0].total else given.weights.column)
     limit = None if given.unit is None or limit is None or limit >= given.weights.max_rows else limit
-    aggregate = PrivateAggregate(
-        source=source,
-        unit=given.unit,
-        keys=keys,
-        weights=replace(given.weights, rows_in_group=limit),
-        measures=(made,),
-    )
-    grouping = Grouping(
-        covering=(*((True,) if isinstance(place, Case) else ()), *(covers for _, covers in others)),
-        one_group=given.unit is None or groups_per_unit(aggregate) == 1,
-        whole=frozenset({made.id}) if measure.id in whole else frozenset(),
-    )
-    return aggregate, grouping
+    weights = replace(given.weights, rows_in_group=limit)
+    made = PrivateAggregate(source=source, unit=given.unit, keys=keys, weights=weights, measures=measures)
+    one_group = given.unit is None or groups_per_unit(made) == 1
+    return made, Grouping(covering=covering, one_group=one_group, whole=whole)
 
 
 def _case(line: Line, value: Expression, labels: Labels) -> Expression:

@@ -15,10 +15,10 @@ from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.plan import Measure, Noise, Weighing
 from dpquery.plan.expr import Expression
 from dpquery.reuse.block_sums import Floats
-from dpquery.reuse.cells import Row, narrowing_of, without_filter
-from dpquery.reuse.coordinates import is_of_vector
+from dpquery.reuse.cells import Row
+from dpquery.reuse.coordinates import is_of_vector, without_filter
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.frames import KeyText
+from dpquery.reuse.frames import KeyText, narrowing_of
 from dpquery.reuse.lines import Line, begins_of, behind, changes
 from dpquery.reuse.text import expression_of, text_of
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
+from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.chosen import ROUNDING
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Found, Wanted
@@ -24,6 +25,31 @@ LESS = 0.999
 """Part of a loss that is taken where noise is to be no smaller than what is expected."""
 ROOTS = 10**12
 """Parts of one to which a root is rounded down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """A plan in which sums follow from others that were added to it.
+
+    Attributes:
+        plan: What was planned and, last, what is measured in its place.
+        groupings: What is known of the groups of each that was added.
+        follows: The ids of what is not measured.
+        settled: The ids of what has the noise that suits it beside what was added, these included.
+        notes: What was chosen, for people.
+    """
+
+    plan: BudgetedPlan
+    groupings: tuple[Grouping, ...] = ()
+    follows: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    def costs_no_more(self, other: Replaced, kind: BudgetKind, declared: Declarations) -> bool:
+        """Whether what is measured is charged no more than in another plan."""
+        own, others = (charge_of(without(one.plan, one.follows), kind, declared.neighbours) for one in (self, other))
+        return own.epsilon <= others.epsilon and own.rho <= others.rho and own.delta <= others.delta
+
 
 Known = dict[object, Vectors]
 """By measurements that are about to be made what is known of their vector, so that it is worked out once."""
@@ -140,9 +166,11 @@ def _factors(
     return min(before.epsilon / after.epsilon, root), Fraction(1)
 
 
-def all_follow(wanted: Sequence[Wanted], dropped: frozenset[str], looked_at: Known) -> bool:
+def all_follow(
+    plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset[str], declared: Declarations, looked_at: Known
+) -> bool:
     """Whether each of these sums is determined by the others of a plan."""
-    pairs = [(one, one.noises) for one in wanted]
+    pairs = [(one, calibrated(own, declared.neighbours)) for one, own in zip(wanted, plan.aggregates, strict=True)]
     return all(variance is not None for _, _, variance in _estimated(pairs, dropped, looked_at=looked_at))
 
 

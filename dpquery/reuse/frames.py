@@ -10,16 +10,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.cached import cached
 from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.definitions import taken_apart
-from dpquery.plan.expr import Expression
-from dpquery.plan.logical import Filter, Project, Relation, Values, output
+from dpquery.plan.expr import Column, Expression, children, columns_of, rebuild
+from dpquery.plan.logical import Filter, Join, Matched, Project, Relation, SetOperation, Values, output
+from dpquery.plan.types import Value
 from dpquery.reuse.lines import before_next
-from dpquery.reuse.text import text_of
+from dpquery.reuse.text import expression_of, text_of, value_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,3 +228,39 @@ def unfiltered(relation: Relation) -> Relation:
             return replace(relation, source=unfiltered(relation.source))
         case _:
             return Values(columns=output(relation), rows=())
+
+
+@lru_cache(maxsize=4096)
+def narrowing_of(frame: Frame, key: KeyText) -> frozenset[str]:
+    """Returns the conditions that a key's public values may follow from: those over columns of it; of a join, all."""
+    if any(f'"node {relation.__name__}"' in frame.base for relation in (Join, Matched, SetOperation)):
+        return frozenset(frame.conditions)
+    own = {column.id for text in key.columns for column in columns_of(expression_of(text))}
+    read = {text: {column.id for column in columns_of(expression_of(text))} for text in frame.conditions}
+    return frozenset(text for text, columns in read.items() if columns & own)
+
+
+@lru_cache(maxsize=16384)
+def over_key(condition: str, columns: tuple[str, ...]) -> Expression | None:
+    """Returns a condition over the columns `key0`, `key1`, ... of a key; None where it reads anything else."""
+    try:
+        expression = expression_of(condition)
+    except ValueError:
+        return None
+    names = {column: f"key{i}" for i, column in enumerate(columns)}
+    over = _replaced(expression, names)
+    read = {column.id for column in columns_of(over)}
+    return over if read and read <= {*names.values()} else None
+
+
+def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
+    """Returns the expression with each part whose text is a key's replaced by the column of its name."""
+    name = names.get(text_of(expression))
+    if name is not None:
+        return Column(id=name, type=expression.type)
+    return rebuild(expression, tuple(_replaced(part, names) for part in children(expression)))
+
+
+def values_of(row: tuple[str, ...]) -> dict[str, Value]:
+    """Returns the values of a key, which are texts, by the columns of `over_key`."""
+    return {f"key{i}": value_of(text) for i, text in enumerate(row)}

@@ -3,7 +3,8 @@
 The unknown table over all axes is never made. For each largest set of axes U that a released table depends on there
 is an array f_U, and the sum over a product of blocks B_a is sum_U prod_{a not in U} |B_a| / n_a * sum f_U over the
 blocks of U. Every true table has such arrays with the same sums (its projection on their span), so nothing is assumed
-by them, and what they cannot tell apart no released table can. Normal equations are solved by conjugate gradients.
+by them, and what they cannot tell apart no released table can. Normal equations are solved by conjugate gradients,
+those of whole marginals in closed form (`normal_equations`, `orthogonal_parts`).
 
 Shown numbers are differences of rounded cumulative sums: F_U = round(S_U), S_U the sums over prefixes of all axes of U.
 A prefix that is all of an axis is read from one array for all sets U, so all tables agree, and parts add up exactly.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,33 +25,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.reuse.block_sums import (
-    Axes,
     Floats,
+    Functionals,
+    Layout,
     Rule,
     Sums,
-    descended,
     exact,
     identity,
-    inverted,
     kept_apart,
     kinds,
+    read_by,
     spread,
+    weights_of,
     whole_of,
 )
 from dpquery.reuse.cells import Blocks, Table
+from dpquery.reuse.normal_equations import NormalEquations
+from dpquery.reuse.orthogonal_parts import OrthogonalParts, are_marginals
 
-KNOWN = 1e-7
-"""A question whose residual is larger, relatively, is not determined by what was released."""
-MOST_DENSE = 1200
-"""Unknown numbers of a system that is inverted once."""
 MOST_CELLS = 2_000_000
 """Unknown numbers of one system."""
-MOST_WORK = 50_000_000
-"""Unknown numbers, times tables, times kinds of groups that the exactness of one answer is computed for."""
 AT_ONCE = 256
 """Groups whose estimates are computed together."""
-NOTHING = 1e-9
-"""Relative weight below which a number is not read."""
 TIES = 2.0**16
 """Parts of a step to which cumulative sums are taken before they are rounded: halves are not left to the last bit."""
 
@@ -112,15 +108,16 @@ class System:
         supports = {table.support for table in self._tables}
         self.sets = sorted(s for s in supports if not any({*s} < {*other} for other in supports))
         self.coordinates = len(observed[0].factors)
-        shapes = [(self.coordinates, *(self._sizes[a] for a in s)) for s in self.sets]
-        ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
-        self._spans = [(end - math.prod(shape), end, shape) for end, shape in zip(ends, shapes, strict=True)]
-        self.size = ends[-1]
+        self._layout = Layout(self.sets, [(self.coordinates, *(self._sizes[a] for a in s)) for s in self.sets])
+        self.size = self._layout.size
 
     def _known(self, table: Table, made: dict[object, Sums]) -> Sums:
         found = self._narrowed(table)
         assert found is not None
-        name = tuple((axis, axis in found.keys, rule.codes.tobytes()) for axis, rule in sorted(found.rules.items()))
+        name = tuple(
+            (axis, axis in found.keys, rule.signs is None, rule.marks.tobytes())
+            for axis, rule in sorted(found.rules.items())
+        )
         return made.setdefault(name, found)
 
     def _narrowed(self, table: Table) -> Sums | None:
@@ -131,104 +128,21 @@ class System:
                 np.zeros(1, dtype=np.int64),
                 np.zeros(self._full[axis], dtype=np.int64),
             )
-            codes = blocks.codes[first]
-            if not np.array_equal(codes[number], blocks.codes):
+            if not np.array_equal(blocks.marks[first][number], blocks.marks):
                 return None
-            rules[axis] = Rule(Blocks(codes, blocks.count))
+            signs = None if blocks.signs is None else blocks.signs[first]
+            rules[axis] = Rule(Blocks(blocks.codes[first], blocks.count, signs))
         return Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
 
     @cached_property
-    def _information(self) -> list[Floats]:
-        """Returns for each table F' W F, shape (coordinates, coordinates)."""
-        found = [np.zeros((self.coordinates, self.coordinates)) for _ in self._tables]
+    def _equations(self) -> NormalEquations | OrthogonalParts:
+        information = [np.zeros((self.coordinates, self.coordinates)) for _ in self._tables]
         for of, one in zip(self._of, self.observed, strict=True):
             factors = np.array([float(f) for f in one.factors])
-            found[of] += np.outer(factors, factors) / one.variance
-        return found
-
-    @cached_property
-    def _preconditioner(self) -> Floats:
-        diagonal = np.zeros(self.size)
-        for table, weights in zip(self._tables, self._information, strict=True):
-            ones = np.ones((1, *(table.rules[a].count for a in table.keys)))
-            for have, view in self._views(diagonal):
-                view += spread(np.diag(weights), table.up(ones, have, power=2))
-        return np.divide(1.0, diagonal, out=np.zeros(self.size), where=diagonal > 0)
-
-    @cached_property
-    def _dense(self) -> tuple[Floats, Floats] | None:
-        """Returns the matrix of the normal equations and a generalised inverse of it, where they are few."""
-        if self.size > MOST_DENSE:
-            return None
-        normal = np.zeros((self.size, self.size))
-        own = self._apart
-        for some in self._in_batches():
-            rows = np.concatenate([self._rows(self._tables[number]) for number in some])
-            counts = [self._tables[number].cells for number in some]
-            for a, b in itertools.product(range(self.coordinates), repeat=2):
-                weights = np.repeat([self._information[number][a, b] for number in some], counts)
-                normal[np.ix_(own[a], own[b])] += (rows * weights[:, None]).T @ rows
-        roots = np.sqrt(self._preconditioner)
-        return normal, roots[:, None] * inverted(roots[:, None] * normal * roots) * roots
-
-    def _in_batches(self) -> Iterator[list[int]]:
-        """Yields the numbers of the tables, about `MOST_DENSE` cells of them at a time."""
-        some, cells = list[int](), 0
-        for number, table in enumerate(self._tables):
-            some, cells = [*some, number], cells + table.cells
-            if cells >= MOST_DENSE or number + 1 == len(self._tables):
-                yield some
-                some, cells = [], 0
-
-    def _rows(self, table: Sums) -> Floats:
-        """Returns for each cell of a table which places of one coordinate it adds up, with their shares."""
-        shape = [table.rules[axis].count for axis in table.keys]
-        cells = np.eye(table.cells).reshape(-1, *shape)  # each in the place of a coordinate
-        return np.concatenate([table.up(cells, have).reshape(table.cells, -1) for have in self.sets], axis=1)
-
-    @property
-    def _apart(self) -> NDArray[np.int64]:
-        """Returns for each coordinate the places of its unknown numbers, one set of axes after the other."""
-        spans = [np.arange(start, end).reshape(self.coordinates, -1) for start, end, _ in self._spans]
-        return np.concatenate(spans, axis=1)
-
-    def _views(self, flat: Floats) -> Iterator[tuple[Axes, Floats]]:
-        for have, (start, end, shape) in zip(self.sets, self._spans, strict=True):
-            yield have, flat[start:end].reshape(shape)
-
-    def _down(self, table: Sums, flat: Floats) -> Floats:
-        made: Floats = np.zeros(1)
-        for number, (have, view) in enumerate(self._views(flat)):
-            own = table.down(view, have)
-            made = own if number == 0 else made + own
-        return made
-
-    def _up(self, table: Sums, cells: Floats, into: Floats) -> None:
-        for have, view in self._views(into):
-            view += table.up(cells, have)
-
-    def _normal(self, flat: Floats) -> Floats:
-        made = np.zeros(self.size)
-        for table, weights in zip(self._tables, self._information, strict=True):
-            cells = self._down(table, flat)
-            self._up(table, np.tensordot(weights, cells, axes=1), made)
-        return made
-
-    def _solve(self, rights: Floats) -> tuple[Floats, Floats]:
-        """Returns solutions of the normal equations for some right sides, shape (sides, unknown numbers), and of each
-        the residual relative to the right side."""
-        if self._dense is not None:
-            normal, inverse = self._dense
-            x = rights @ inverse
-            rests = rights - x @ normal
-        else:
-            x = np.array([descended(self._normal, right, self._preconditioner) for right in rights])
-            rests = rights - np.array([self._normal(each) for each in x])
-        roots = np.sqrt(np.where(self._preconditioner > 0, self._preconditioner, 1.0))
-        largest = np.abs(rights * roots).max(axis=1, initial=0.0)
-        off = np.abs(rests * roots).max(axis=1, initial=0.0)
-        far = np.divide(off, largest, out=np.zeros(len(rights)), where=largest > 0)
-        return x, np.where(np.any(rights[:, self._preconditioner == 0], axis=1), 1.0, far)
+            information[of] += np.outer(factors, factors) / one.variance
+        if self.coordinates == 1 and are_marginals(self._tables, self._sizes):
+            return OrthogonalParts(self._layout, self._tables, [float(one[0, 0]) for one in information], self._sizes)
+        return NormalEquations(self._layout, self._tables, information)
 
     @cached_property
     def _cells(self) -> list[NDArray[Any]]:
@@ -236,17 +150,16 @@ class System:
 
         Solved twice: the second time for what the first left over, which is small, so that no digits are lost.
         """
-        shapes = [shape for _, _, shape in self._spans]
-        whole: list[NDArray[Any]] = [np.zeros(shape, dtype=np.int64) for shape in shapes]
+        whole: list[NDArray[Any]] = [np.zeros(shape, dtype=np.int64) for shape in self._layout.shapes]
         for _ in range(2):
-            right = np.zeros(self.size)
-            for one, table in zip(self.observed, self._sums, strict=True):
+            rests = [np.zeros((self.coordinates, *(t.rules[a].count for a in t.keys))) for t in self._tables]
+            for of, one, table in zip(self._of, self.observed, self._sums, strict=True):
                 over, under = self._read(table, one.factors, whole)
                 assert one.numbers is not None
                 rest = exact(one.table.by_axis(one.numbers), under) * under - exact(over, 2)
                 factors = np.array([float(f) for f in one.factors]) / one.variance
-                self._up(table, spread(factors, rest.astype(np.float64)[None] / under), right)
-            more = self._rounded(self._solve(right[None])[0][0])
+                rests[of] += spread(factors, rest.astype(np.float64)[None] / under)
+            more = self._rounded(self._equations.solution(rests))
             whole = [exact(old) + exact(new) for old, new in zip(whole, more, strict=True)]
         return whole
 
@@ -254,7 +167,7 @@ class System:
         cumulative: list[NDArray[Any]] = []
         for number, have in enumerate(self.sets):
             own = Sums({a: identity(self._sizes[a]) for a in have}, have, self._sizes)
-            sums = self._down(own, flat)
+            sums = self._layout.down(own, flat)
             for place in range(len(have)):
                 sums = sums.cumsum(axis=place + 1)
             rounded = whole_of(np.floor(np.rint(sums * TIES) / TIES + 0.5))
@@ -304,28 +217,26 @@ class System:
         if own is None or not any({*own.support} <= {*have} for have in self.sets):
             return None
         firsts = [np.unique(labels, return_index=True)[1] for labels in self.kinds_of(table)]
-        if self._dense is None and math.prod(map(len, firsts)) * self.size * len(self._tables) > MOST_WORK:
+        count = math.prod(map(len, firsts))
+        if not self._equations.is_little_work(count):
             return None
-        groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(
-            math.prod(map(len, firsts)), len(firsts)
-        )
+        groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(count, len(firsts))
         worst: tuple[float, list[Floats]] | None = None
+        deviations = [math.sqrt(one.variance) for one in self.observed]
         read = set[int]()
         for first in range(0, len(groups), AT_ONCE):
-            rights = self._asked(own, factors, groups[first : first + AT_ONCE])
-            solutions, off = self._solve(rights)
-            if np.any(off > KNOWN):
+            found = self._equations.asked(own, [float(f) for f in factors], groups[first : first + AT_ONCE])
+            if not found.is_determined:
                 return None
-            variances = (rights * solutions).sum(axis=1)
-            made = self._factors(solutions)
-            read |= self._read_by(made)
-            place = int(variances.argmax())
-            if worst is None or variances[place] > worst[0]:
-                worst = float(variances[place]), [own[place] for own in made]
+            made = self._factors(found)
+            read |= read_by(made, deviations)
+            place = int(found.variances.argmax())
+            if worst is None or found.variances[place] > worst[0]:
+                worst = float(found.variances[place]), [own[place] for own in made]
         if worst is None:
             return None
         roundings = math.prod(rule.edges for rule in own.rules.values())
-        return Exactness(worst[0], self._weights(worst[1]), frozenset(read), roundings)
+        return Exactness(worst[0], weights_of(worst[1], deviations), frozenset(read), roundings)
 
     def kinds_of(self, table: Table) -> list[NDArray[np.int64]]:
         """Returns for each axis of a table's keys the kind of each block: groups of one kind are as exact."""
@@ -333,29 +244,10 @@ class System:
         assert own is not None
         return [kinds(self._tables, axis, own.rules[axis], self._sizes[axis]) for axis in own.keys]
 
-    def _asked(self, own: Sums, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> Floats:
-        """Returns what some groups of a table, by axis, add up of the unknown numbers, shape (groups, numbers)."""
-        cells = np.zeros((len(groups), *(own.rules[axis].count for axis in own.keys)))
-        cells[(np.arange(len(groups)), *groups.T)] = 1.0
-        rows = np.concatenate([own.up(cells, have).reshape(len(groups), -1) for have in self.sets], axis=1)
-        made = np.zeros((len(groups), self.size))
-        for places, factor in zip(self._apart, factors, strict=True):
-            made[:, places] = float(factor) * rows
-        return made
-
-    def _factors(self, solutions: Floats) -> list[Floats]:
+    def _factors(self, found: Functionals) -> list[Floats]:
         """Returns for each released measure the factors of its numbers in estimates, shape (estimates, numbers)."""
-        count = len(solutions)
-        views = [
-            (have, solutions[:, start:end].reshape(count * self.coordinates, *shape[1:]))
-            for have, (start, end, shape) in zip(self.sets, self._spans, strict=True)
-        ]
-        cells = [
-            np.add.reduce([table.down(view, have) for have, view in views]).reshape(count, self.coordinates, -1)
-            for table in self._tables
-        ]
         return [
-            np.tensordot(cells[of], np.array([float(f) for f in one.factors]) / one.variance, axes=(1, 0))
+            np.tensordot(found.cells[of], np.array([float(f) for f in one.factors]) / one.variance, axes=(1, 0))
             for of, one in zip(self._of, self.observed, strict=True)
         ]
 
@@ -364,27 +256,9 @@ class System:
         shape (groups, numbers)."""
         own = self._narrowed(table)
         assert own is not None
-        return self._factors(self._solve(self._asked(own, factors, groups))[0])
+        return self._factors(self._equations.asked(own, [float(f) for f in factors], groups))
 
     @property
     def numbers_released(self) -> int:
         """How many numbers were released."""
         return sum(table.cells for table in self._sums)
-
-    def _read_by(self, factors: Sequence[Floats]) -> set[int]:
-        sizes = np.array([np.abs(own).max(axis=1) for own in factors])  # (measures, estimates)
-        sizes *= np.sqrt([[one.variance] for one in self.observed])
-        return {*np.flatnonzero(np.any(sizes > NOTHING * sizes.max(axis=0), axis=1)).tolist()}
-
-    def _weights(self, factors: Sequence[Floats]) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
-        found = [np.abs(own) for own in factors]
-        deviations = [math.sqrt(one.variance) for one in self.observed]
-        largest = max(float(sizes.max()) * off for sizes, off in zip(found, deviations, strict=True))
-        made = {}
-        for number, (sizes, off) in enumerate(zip(found, deviations, strict=True)):
-            sizes = sizes[sizes > NOTHING * largest / off]
-            if len(sizes):
-                digits = np.round(sizes / sizes.max(), 9)
-                each, counts = np.unique(digits, return_counts=True)
-                made[number] = each * sizes.max(), counts
-        return made

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpquery.accuracy.noise_shapes import variance_of
-from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
+from dpquery.kernel.accountant import BudgetKind, guarantee_of
 from dpquery.kernel.mechanisms import calibrated
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.cutting import aggregate_by, label_of
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.families import Family, families, places_of
-from dpquery.reuse.follows import without
+from dpquery.reuse.follows import Replaced, without
 from dpquery.reuse.partitions import Labels, best_ways, merged
-from dpquery.reuse.strategy import GAIN, amount_of, exact_shares
+from dpquery.reuse.strategy import GAIN, amount_of, exact_shares, noise_of
 from dpquery.units.declarations import Declarations
 from dpquery.units.sizes import Sizes
 
@@ -37,23 +36,6 @@ MOST_NAMED = 60
 """Sums whose errors are told one by one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranges:
-    """A plan in which sums over lines follow from others that were added to it.
-
-    Attributes:
-        plan: What was planned and, last, what is measured in its place.
-        groupings: What is known of the groups of each that was added.
-        follows: The ids of what is not measured.
-        notes: What was chosen, for people.
-    """
-
-    plan: BudgetedPlan
-    groupings: tuple[Grouping, ...] = ()
-    follows: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-
-
 def with_ranges(
     plan: BudgetedPlan,
     wanted: Sequence[Wanted],
@@ -62,24 +44,26 @@ def with_ranges(
     declared: Declarations,
     sizes: Sizes,
     kept: frozenset[str] = frozenset(),
-) -> Ranges:
+) -> Replaced:
     """Returns a plan of the same charge in which families of sums over lines err less; else the plan as it is.
 
     Args:
         wholes: Of each aggregate the sums of what is never NULL.
         kept: The ids of what stays as it is.
     """
-    made = Ranges(plan=plan)
+    made = Replaced(plan=plan)
     if declared.blocks is not None:  # a part of the blocks may be asked, and all of them would be charged
         return made
     for family in families(wanted, kind, kept):
         tried = _chosen(made, family, frozenset().union(*wholes), declared, sizes)
-        if tried is not None and _costs_no_more(tried, made, kind, declared):
+        if tried is not None and tried.costs_no_more(made, kind, declared):
             made = tried
     return made
 
 
-def _chosen(made: Ranges, family: Family, whole: frozenset[str], declared: Declarations, sizes: Sizes) -> Ranges | None:
+def _chosen(
+    made: Replaced, family: Family, whole: frozenset[str], declared: Declarations, sizes: Sizes
+) -> Replaced | None:
     """Returns the plan with a family measured otherwise, where that errs less."""
     amounts = [float(amount_of(one.noise)) for one in family.sums]
     weights = [amount / sum(amounts) for amount in amounts]
@@ -104,17 +88,18 @@ def _chosen(made: Ranges, family: Family, whole: frozenset[str], declared: Decla
             aggregate, grouping = aggregate_by(
                 family, np.where(family.possible, labels, -1), prefix, whole, declared, sizes
             )
-            added.append(BudgetedAggregate(aggregate=aggregate, noise=(_noise(family.sums[0].noise, spent * share),)))
+            added.append(BudgetedAggregate(aggregate=aggregate, noise=(noise_of(family.sums[0].noise, spent * share),)))
             groupings.append(grouping)
     kept = [labels for (labels, _), share in zip(ways, shares, strict=True) if share]
     variances = _variances(each, [labels_of(labels, numbers) for labels in kept], added, declared)
     before = [one.variance for one in family.sums]
     if float(np.dot(weights, variances)) * GAIN > float(np.dot(weights, before)):
         return None
-    return Ranges(
+    return Replaced(
         plan=BudgetedPlan(aggregates=(*made.plan.aggregates, *added)),
         groupings=(*made.groupings, *groupings),
         follows=made.follows | {one.measure.id for one in family.sums},
+        settled=made.settled | {m.id for one in added for m in one.aggregate.measures},
         notes=(*made.notes, _note(family, kept, variances)),
     )
 
@@ -140,11 +125,6 @@ def _spent(plan: BudgetedPlan, family: Family, declared: Declarations) -> Fracti
     return before.rho - after.rho if first.loss.rho else before.epsilon - after.epsilon
 
 
-def _noise(like: Noise, amount: Fraction) -> Noise:
-    loss = replace(like.loss, rho=amount) if like.loss.rho else replace(like.loss, epsilon=amount)
-    return replace(like, loss=loss)
-
-
 def _variances(
     asked: Sequence[Floats], ways: Sequence[Labels], added: Sequence[BudgetedAggregate], declared: Declarations
 ) -> Floats:
@@ -153,11 +133,6 @@ def _variances(
     known = sum((way[:, None] == way) / noise for way, noise in zip(ways, noises, strict=True))
     inverse = np.linalg.inv(known)
     return np.array([((rows @ inverse) * rows).sum(axis=1).mean() for rows in asked])
-
-
-def _costs_no_more(tried: Ranges, made: Ranges, kind: BudgetKind, declared: Declarations) -> bool:
-    before, after = (charge_of(without(one.plan, one.follows), kind, declared.neighbours) for one in (made, tried))
-    return after.epsilon <= before.epsilon and after.rho <= before.rho and after.delta <= before.delta
 
 
 def _note(family: Family, ways: Sequence[Labels], variances: Floats) -> str:

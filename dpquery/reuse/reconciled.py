@@ -20,8 +20,8 @@ from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.result.added import AnyNoise, of_sum
 from dpquery.result.combined import CombinedNoise, Component
-from dpquery.reuse.cells import Axes, Table, without_filter
-from dpquery.reuse.coordinates import Factors, is_of_vector, solved
+from dpquery.reuse.cells import Axes, Row, Table
+from dpquery.reuse.coordinates import Factors, is_of_vector, signed_rows, solved, without_filter
 from dpquery.reuse.frames import Asked, Equation, Frame
 from dpquery.reuse.joint import joint
 from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
@@ -90,7 +90,7 @@ class Vectors:
         for source in sources:
             alike.setdefault((source.frame.weights.of_rows, source.facts.catalog), []).append(source)
         self._axes = {
-            key: Axes([(s.frame, s.facts) for s in some], {c for s in some for c in without_filter(s.measure)[1]})
+            key: Axes([(s.frame, s.facts) for s in some], {c for s in some for c in _conditions(s.measure)})
             for key, some in alike.items()
         }
         self._alike: dict[object, list[Source]] = {}
@@ -161,9 +161,8 @@ class Vectors:
             or not self._axes[key].knows(asked.frame, facts)
         ):
             return None
-        bare, kept = without_filter(measure)
-        elsewhere, placed = self._axes[key].elsewhere(asked.frame, kept), self._axes[key].table(asked.frame, kept)
-        family = self._family(self._axes[key], (key, elsewhere))
+        bare, kept, placed = _placed(self._axes[key], asked.frame, measure)
+        family = self._family(self._axes[key], (key, self._axes[key].elsewhere(asked.frame, kept)))
         if placed is None or family is None:
             return None
         alone = family.alone(bare, asked.frame, measure) if as_released else None
@@ -187,11 +186,26 @@ class Vectors:
     def _family(self, axes: Axes, name: tuple[object, frozenset[str]]) -> _Family | None:
         """Returns what was released of one vector, looked at when it is first asked; None without anything."""
         if name not in self._families and name in self._alike:
-            split = ((source, *without_filter(source.measure)) for source in self._alike[name])
-            placed = ((source, axes.table(source.frame, kept), measure) for source, measure, kept in split)
-            members = [(source, table, measure) for source, table, measure in placed if table is not None]
+            placed = ((source, *_placed(axes, source.frame, source.measure)) for source in self._alike[name])
+            members = [(source, table, measure) for source, measure, _, table in placed if table is not None]
             self._families[name] = _Family(axes.sizes, members)
         return self._families.get(name)
+
+
+def _conditions(measure: str) -> tuple[str, ...]:
+    """Returns what of a measure may cut an ordered value into places: conditions, and the expression of signs."""
+    bare, kept = without_filter(measure)
+    signed = signed_rows(bare)
+    return kept if signed is None else (*kept, signed[1])
+
+
+def _placed(axes: Axes, frame: Frame, measure: str) -> tuple[str, Row, Table | None]:
+    """Returns what a measure adds up, without its filter, the filter's conditions, and the cells: of a sum of signs the
+    rows, each with its sign, where that is known of each cell."""
+    bare, kept = without_filter(measure)
+    signed = signed_rows(bare)
+    found = None if signed is None else axes.signs(frame, kept, signed[1])
+    return bare if signed is None or found is None else signed[0], kept, axes.table(frame, kept, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -63,6 +63,7 @@ class Workload:
         given: The shares that the plan has, which are their weights too; summing to 1.
         power: 1 for rho, 2 for epsilon.
         unit: Of the numbers.
+        keys: Of each key the texts of its columns.
     """
 
     label: str
@@ -75,6 +76,7 @@ class Workload:
     given: tuple[float, ...]
     power: int
     unit: float
+    keys: tuple[tuple[str, ...], ...] = ()
 
 
 def best_shares(workload: Workload, now: Floats) -> Floats:
@@ -88,25 +90,30 @@ def best_shares(workload: Workload, now: Floats) -> Floats:
         starts.append(now)
         count = len(now)
         starts += [np.full(count, 0.1 / count) + 0.9 * np.eye(count)[place] for place in range(count)]
-    into, weights = _matrices(workload)
-    found = [_searched(start / start.sum(), into, weights, workload) for start in starts]
-    return min(found, key=lambda shares: _error(shares, into, weights, workload))
+    into, weights = matrices(workload)
+    need = weights @ np.array(workload.given)
+    found = [searched(start / start.sum(), into, need, workload.power) for start in starts]
+    return min(found, key=lambda shares: error(shares, into, need, workload.power))
 
 
 def variances(workload: Workload, shares: Floats) -> Floats:
     """Returns the variance of an estimate in each grouping, in squared steps; infinite where it is not determined."""
-    into, weights = _matrices(workload)
+    into, weights = matrices(workload)
     with np.errstate(divide="ignore", invalid="ignore"):
         made = weights / (into @ (shares**workload.power))[:, None]
     found: Floats = np.where(weights > 0, made, 0.0).sum(axis=0)
     return found
 
 
-def _matrices(workload: Workload) -> tuple[Floats, Floats]:
+def parts_of(workload: Workload) -> list[Marginal]:
+    """Returns the orthogonal parts that its numbers are sums of."""
+    return sorted({frozenset(p) for m in workload.marginals for p in _subsets(sorted(m))}, key=sorted)
+
+
+def matrices(workload: Workload) -> tuple[Floats, Floats]:
     """Returns how much each grouping tells of each part, shape (parts, groupings), and how much of each part a cell
     of it holds."""
-    sizes = workload.sizes
-    parts = sorted({frozenset(p) for m in workload.marginals for p in _subsets(sorted(m))}, key=sorted)
+    sizes, parts = workload.sizes, parts_of(workload)
     into, weights = np.zeros((2, len(parts), len(workload.marginals)))
     for column, (marginal, precision) in enumerate(zip(workload.marginals, workload.precisions, strict=True)):
         cells = math.prod(sizes[i] for i in marginal)
@@ -125,19 +132,22 @@ def _subsets(keys: Sequence[int]) -> list[tuple[int, ...]]:
     return found
 
 
-def _error(shares: Floats, into: Floats, weights: Floats, workload: Workload) -> float:
-    need = weights @ np.array(workload.given)
-    known = into @ (shares**workload.power)
+def error(shares: Floats, into: Floats, need: Floats, power: int) -> float:
+    """Returns the weighted sum of variances.
+
+    Args:
+        need: How much of each part the numbers hold, each by its weight.
+    """
+    known = into @ (shares**power)
     return float((need[need > 0] / np.maximum(known[need > 0], LOWEST)).sum())
 
 
-def _searched(shares: Floats, into: Floats, weights: Floats, workload: Workload) -> Floats:
+def searched(shares: Floats, into: Floats, need: Floats, power: int) -> Floats:
     """Returns shares from which no step leads down: each is multiplied by the root of what it is worth.
 
     Source:
         Of rho it is the multiplicative algorithm for optimal designs, which never goes up (Yu 2010).
     """
-    need, power = weights @ np.array(workload.given), workload.power
     for _ in range(STEPS):
         known = np.maximum(into @ (shares**power), LOWEST)
         worth = (need / known**2) @ into * shares ** (power - 1)
@@ -208,12 +218,19 @@ def _workload(some: Sequence[tuple[Wanted, int]]) -> Workload | None:
         given=tuple(loss / whole for loss in losses),
         power=power,
         unit=float(first.budgeted.aggregate.measures[place].unit),
+        keys=tuple(keys),
     )
 
 
 def amount_of(noise: Noise) -> Fraction:
     """Returns the epsilon or the rho of a noise."""
     return noise.loss.epsilon or noise.loss.rho
+
+
+def noise_of(like: Noise, amount: Fraction) -> Noise:
+    """Returns a noise of the same kind for another epsilon or rho."""
+    loss = replace(like.loss, rho=amount) if like.loss.rho else replace(like.loss, epsilon=amount)
+    return replace(like, loss=loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +274,9 @@ def with_strategy(
         now = np.array([float(loss / whole) for loss in before])
         shares = exact_shares(best_shares(workload, now))
         made, scale = np.array([float(share) for share in shares]), float(whole) / workload.whole
-        if GAIN * _error(made, *_matrices(workload), workload) < _error(now, *_matrices(workload), workload):
+        into, weights = matrices(workload)
+        before_it, after = (error(x, into, weights @ np.array(workload.given), workload.power) for x in (now, made))
+        if GAIN * after < before_it:
             losses |= {id: whole * share for id, share in zip(workload.ids, shares, strict=True)}
             now, is_better = made, True
         else:
@@ -294,10 +313,7 @@ def with_losses(plan: BudgetedPlan, losses: Mapping[str, Fraction]) -> BudgetedP
 
     def paid(id: str, noise: Noise) -> Noise:
         given = losses.get(id)
-        if not given:
-            return noise
-        loss = replace(noise.loss, epsilon=given) if noise.loss.epsilon else replace(noise.loss, rho=given)
-        return replace(noise, loss=loss)
+        return noise_of(noise, given) if given else noise
 
     return BudgetedPlan(
         aggregates=tuple(

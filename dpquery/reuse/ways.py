@@ -18,12 +18,10 @@ from dpquery.kernel.plan import Count, Measure, Weighing
 from dpquery.plan.axes import cells, most_summed, summed, within
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Expression, columns_of
-from dpquery.plan.types import Value
 from dpquery.planner.keys.narrowing import narrowed
-from dpquery.reuse.cells import over_key
-from dpquery.reuse.frames import Asked, Frame, KeyText
+from dpquery.reuse.frames import Asked, Frame, KeyText, over_key, values_of
 from dpquery.reuse.releases import Facts
-from dpquery.reuse.text import text_of, value_of
+from dpquery.reuse.text import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +148,7 @@ def _passing(key: KeyText, conditions: list[Expression]) -> set[tuple[str, ...]]
     domain = key.domain or ()
     if not conditions:
         return {*domain}
-    return {values for values in domain if all(evaluate(c, _row(values)) is True for c in conditions)}
-
-
-def _row(values: tuple[str, ...]) -> dict[str, Value]:
-    return {f"key{i}": value_of(text) for i, text in enumerate(values)}
+    return {values for values in domain if all(evaluate(c, values_of(values)) is True for c in conditions)}
 
 
 def _lists(key: KeyText, conditions: list[Expression]) -> bool:

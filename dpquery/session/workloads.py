@@ -16,10 +16,11 @@ from dpquery.plan.expr import columns_of
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.reuse.contrasts import with_contrasts
 from dpquery.reuse.dividing import wanted_of
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.follows import Known, all_follow, found_again, vectors_of, without, without_following
-from dpquery.reuse.ranges import Ranges, with_ranges
+from dpquery.reuse.follows import Known, Replaced, all_follow, found_again, vectors_of, without, without_following
+from dpquery.reuse.ranges import with_ranges
 from dpquery.reuse.reached import Reached, bases_of, largest_by_base, reached, times
 from dpquery.reuse.strategy import Strategy, paid_in, with_losses, with_strategy, workloads
 
@@ -52,25 +53,36 @@ def strategy_of(
             return whole, whole.budgeted, found, ()
         notes = found.notes
     wholes = [one.whole for one in draft.private[0].groupings]
-    ranges = with_ranges(plain, wanted, wholes, kind, declared, terms.public, kept)
-    if ranges.groupings:
-        added = BudgetedPlan(aggregates=ranges.plan.aggregates[len(plain.aggregates) :])
-        wanted = (*wanted, *alone(added, ranges.groupings, ledger))
-        if not (is_little_work(ranges.plan) and all_follow(wanted, ranges.follows, looked_at)):
-            ranges, wanted = Ranges(plan=plain), wanted[: len(plain.aggregates)]
-    budgeted, follows = ranges.plan, ranges.follows
-    own = frozenset(m.id for one in budgeted.aggregates[len(plain.aggregates) :] for m in one.aggregate.measures)
-    chosen = ranges.follows | own | kept
+
+    def usable(tried: Replaced) -> Replaced | None:
+        """Returns a plan if all that is not measured follows, with little work."""
+        whole = (*wanted, *alone(_added(tried, plain), tried.groupings, ledger))
+        is_usable = is_little_work(tried.plan) and all_follow(tried.plan, whole, tried.follows, declared, looked_at)
+        return tried if tried.groupings and is_usable else None
+
+    made = usable(with_ranges(plain, wanted, wholes, kind, declared, terms.public, kept)) or Replaced(plan=plain)
+    every = (*wanted, *alone(_added(made, plain), made.groupings, ledger))
+    fixed = made.follows | made.settled | kept
+    tables = [one for one in workloads(made.plan, every, kind, declared.neighbours, fixed) if one.power == 1]
+    if tables:
+        made = usable(with_contrasts(made, tables, every, kind, declared, terms.public)) or made
+    wanted = (*wanted, *alone(_added(made, plain), made.groupings, ledger))
+    budgeted, follows, chosen = made.plan, made.follows, made.follows | made.settled | kept
     if len(draft.logical) > 1:
         together = [frozenset(one.ids) for one in workloads(budgeted, wanted, kind, declared.neighbours, chosen)]
-        budgeted, more = without_following(budgeted, wanted, together, kind, declared, chosen, ranges.follows)
+        budgeted, more = without_following(budgeted, wanted, together, kind, declared, chosen, made.follows)
         follows |= more
     found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared, chosen)
-    notes = (*(notes or found.notes), *ranges.notes)
+    notes = (*(notes or found.notes), *made.notes)
     if found.follows and not is_scaled:
         again = found_again(found.plan, wanted, found.follows, declared, looked_at)
         found = replace(found, plan=again)
-    return draft, plain, replace(found, notes=notes), ranges.groupings
+    return draft, plain, replace(found, notes=notes), made.groupings
+
+
+def _added(made: Replaced, plain: BudgetedPlan) -> BudgetedPlan:
+    """Returns what a plan measures in place of what was planned."""
+    return BudgetedPlan(aggregates=made.plan.aggregates[len(plain.aggregates) :])
 
 
 def _all_released(

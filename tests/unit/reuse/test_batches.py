@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import dpquery as dp
-from dpquery.reuse import least_squares
-from tests.unit.reuse.shop import Shop
+from tests.unit.reuse.shop import Shop, allow_work
 
 QUERIES = [
     "SELECT region, COUNT(*) AS n FROM sales GROUP BY region",
@@ -151,8 +150,7 @@ def test_what_would_follow_with_too_much_work_beside_stored_numbers_is_measured(
     with shop.session() as session:
         session.sql("SELECT site, COUNT(*) AS n FROM sales GROUP BY site", epsilon="0.01")
         assert any(m.follows for m in session.batch([fine, coarse], epsilon=1, fresh=True).measurements)
-    monkeypatch.setattr(least_squares, "MOST_DENSE", 0)
-    monkeypatch.setattr(least_squares, "MOST_WORK", 10)  # enough for the batch, and not for it beside groups of sites
+    allow_work(monkeypatch, 10)  # enough for the batch, and not for it beside groups of sites
     with shop.session("bob", reuse="own") as session:
         session.sql("SELECT site, COUNT(*) AS n FROM sales GROUP BY site", epsilon="0.01")
         batch = session.batch([fine, coarse], epsilon=1)
@@ -166,8 +164,7 @@ def test_what_is_shown_as_it_was_stored_counts_in_what_the_answer_satisfies(
     """Beside new numbers it takes too much work to know more of the stored ones, so they are shown as they are."""
     with shop.session() as session:
         stored = session.sql("SELECT region, COUNT(*) AS n FROM sales GROUP BY region", epsilon=1)
-        monkeypatch.setattr(least_squares, "MOST_DENSE", 0)
-        monkeypatch.setattr(least_squares, "MOST_WORK", 3)
+        allow_work(monkeypatch, 3)
         query = "SELECT region, site, COUNT(*) AS n FROM sales GROUP BY GROUPING SETS ((region), (site))"
         planned, both = session.explain(query, epsilon="0.5"), session.sql(query, epsilon="0.5")
     assert both.to_arrow()["n"].to_pylist()[:3] == stored.to_arrow()["n"].to_pylist()

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import dpquery as dp
-from dpquery.reuse import least_squares
 from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.reconciled import Vectors
-from tests.unit.reuse.shop import Shop, catalog
+from tests.unit.reuse.shop import Shop, allow_work, catalog
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM sales GROUP BY region"
 BY_KIND = "SELECT kind, COUNT(*) AS n FROM sales GROUP BY kind"
@@ -35,8 +34,7 @@ def test_numbers_count_that_are_shown_as_before_because_too_much_is_known_now(
     shop = Shop(tmp_path)
     with shop.session() as session:
         first = session.sql(BY_REGION, epsilon=4)
-    monkeypatch.setattr(least_squares, "MOST_DENSE", 0)
-    monkeypatch.setattr(least_squares, "MOST_WORK", 1)
+    allow_work(monkeypatch, 1)
     with shop.session() as session:
         batch = session.batch([BY_REGION, BY_KIND], epsilon=1)
         assert batch[0].to_arrow() == first.to_arrow() and batch.charge.epsilon == Fraction(1, 2)
