@@ -52,8 +52,8 @@ from dpquery.units.sizes import Sizes
 
 MOST_VALUES = 16
 """Of a key whose rows get signs: it takes as many sums."""
-MOST_SUMS = 400
-"""Sums that one workload is measured by, at most."""
+MOST_SUMS = (400, 150, 80, 40)
+"""Sums that a workload is measured by, at most: fewer, where so many are too much work for each row."""
 GAIN = 1.05
 """How much larger the sum of variances of counts has to be for sums of signs to be measured."""
 FEW = 0.3
@@ -100,34 +100,38 @@ def with_contrasts(
     kind: BudgetKind,
     declared: Declarations,
     sizes: Sizes,
+    most: int,
 ) -> Replaced:
     """Returns a plan of the same charge in which counts by several sets of keys err less; else the plan as it is.
 
     Args:
         tables: The workloads of the plan, whose losses add up, in rho.
         wanted: Of the aggregates of the plan, in order.
+        most: How many sums with signs a workload is measured by, at most.
     """
     if declared.blocks is not None:  # a part of the blocks may be asked, and all of them would be charged
         return made
     places = {m.id: (one, place) for one in wanted for place, m in enumerate(one.budgeted.aggregate.measures)}
     for workload in tables:
-        tried = _chosen(made, workload, [places[id] for id in workload.ids], declared, sizes)
+        tried = _chosen(made, workload, [places[id] for id in workload.ids], declared, sizes, most)
         if tried is not None and tried.costs_no_more(made, kind, declared):
             made = tried
     return made
 
 
 def _chosen(
-    made: Replaced, workload: Workload, own: Sequence[tuple[Wanted, int]], declared: Declarations, sizes: Sizes
+    made: Replaced,
+    workload: Workload,
+    own: Sequence[tuple[Wanted, int]],
+    declared: Declarations,
+    sizes: Sizes,
+    most: int,
 ) -> Replaced | None:
     """Returns the plan with a workload measured otherwise, where that errs less."""
     first, place = own[0]
-    options = [*_options(workload, [one for one, _ in own])]
-    if (
-        first.budgeted.aggregate.measures[place].count is not Count.ROWS
-        or sum(option.sums(workload) for option in options) > MOST_SUMS
-    ):
+    if first.budgeted.aggregate.measures[place].count is not Count.ROWS:
         return None
+    options = _options(workload, [one for one, _ in own], most)
     into, weights = matrices(workload)
     need, parts = weights @ np.array(workload.given), parts_of(workload)
     counts = error(best_shares(workload, np.array(workload.given)), into, need, 1)
@@ -165,10 +169,11 @@ def _chosen(
     )
 
 
-def _options(workload: Workload, own: Sequence[Wanted]) -> Iterator[_Option]:
-    """Yields one way to sign each grouping, each time by the key with the fewest values, the least used of these; and
-    the total, if it is not among the groupings."""
+def _options(workload: Workload, own: Sequence[Wanted], most: int) -> list[_Option]:
+    """Returns one way to sign each grouping, each time by the key with the fewest values, the least used of these, or
+    where that takes too many sums, for some groupings, evenly; and the total, if it is not among the groupings."""
     used: Counter[int] = Counter()
+    found = list[_Option]()
     for number, marginal in enumerate(workload.marginals):
         keys = {axis: _key(workload, own[number], axis) for axis in sorted(marginal)}
         able = [a for a, key in keys.items() if len(key.columns) == 1 and key.types[0] != FLOAT64]
@@ -176,9 +181,12 @@ def _options(workload: Workload, own: Sequence[Wanted]) -> Iterator[_Option]:
         if able:
             axis = min(able, key=lambda axis: (workload.sizes[axis], used[axis], axis))
             used[axis] += 1
-            yield _Option(number, axis)
-    if frozenset() not in workload.marginals:
-        yield _Option(0, None)
+            found.append(_Option(number, axis))
+    sums = sum(option.sums(workload) for option in found)
+    if sums > most:
+        count = len(found) * most // sums
+        found = [found[place * len(found) // count] for place in range(count)]
+    return found if frozenset() in workload.marginals else [*found, _Option(0, None)]
 
 
 def _key(workload: Workload, one: Wanted, axis: int) -> Key:

@@ -16,7 +16,7 @@ from dpquery.plan.expr import columns_of
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
-from dpquery.reuse.contrasts import with_contrasts
+from dpquery.reuse.contrasts import MOST_SUMS, with_contrasts
 from dpquery.reuse.dividing import wanted_of
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.follows import Known, Replaced, all_follow, found_again, vectors_of, without, without_following
@@ -57,15 +57,20 @@ def strategy_of(
     def usable(tried: Replaced) -> Replaced | None:
         """Returns a plan if all that is not measured follows, with little work."""
         whole = (*wanted, *alone(_added(tried, plain), tried.groupings, ledger))
-        is_usable = is_little_work(tried.plan) and all_follow(tried.plan, whole, tried.follows, declared, looked_at)
-        return tried if tried.groupings and is_usable else None
+        if not tried.groupings or not is_little_work(without(tried.plan, tried.follows)):
+            return None
+        return tried if all_follow(tried.plan, whole, tried.follows, declared, looked_at) else None
 
     made = usable(with_ranges(plain, wanted, wholes, kind, declared, terms.public, kept)) or Replaced(plan=plain)
     every = (*wanted, *alone(_added(made, plain), made.groupings, ledger))
     fixed = made.follows | made.settled | kept
     tables = [one for one in workloads(made.plan, every, kind, declared.neighbours, fixed) if one.power == 1]
-    if tables:
-        made = usable(with_contrasts(made, tables, every, kind, declared, terms.public)) or made
+    for most in MOST_SUMS if tables else ():
+        tried = with_contrasts(made, tables, every, kind, declared, terms.public, most)
+        better = made if tried is made else usable(tried)
+        if better is not None:
+            made = better
+            break
     wanted = (*wanted, *alone(_added(made, plain), made.groupings, ledger))
     budgeted, follows, chosen = made.plan, made.follows, made.follows | made.settled | kept
     if len(draft.logical) > 1:

@@ -153,7 +153,7 @@ def test_what_is_answered_without_a_store_is_not_refused_for_the_work_of_a_bette
     with shop.session() as session, shop.session(reuse=False) as plain:
         better, before = session.explain(query, rho="0.1"), plain.explain(query, rho="0.1")
         assert len(better.measurements) == 8 and len(before.measurements) < 8
-    shop.catalog = catalog(budget="{rho: 1000, delta: 1e-6}", work=300)
+    shop.catalog = catalog(budget="{rho: 1000, delta: 1e-6}", work=250)
     with shop.session(apart=True) as session, shop.session(apart=True, reuse=False) as plain:
         assert session.explain(query, rho="0.1").measurements == plain.explain(query, rho="0.1").measurements
         assert session.sql(query, rho="0.1").charge == dp.PrivacyLoss(rho=Fraction(1, 10))
