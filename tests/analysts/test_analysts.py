@@ -56,7 +56,7 @@ def _read(path: Path) -> Iterator[Question]:
 QUESTIONS = [question for path in sorted(HERE.glob("*.sql")) for question in _read(path)]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
 def test_is_answered_as_without_noise_or_refused_for_its_reason(
     question: Question, monkeypatch: pytest.MonkeyPatch

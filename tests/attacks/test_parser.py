@@ -258,7 +258,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", BOMBS)
 def test_deep_and_doubling_texts_are_refused_quickly(clinic: Clinic, name: str) -> None:
     """PAR-05, PAR-06, PAR-15: a short text that means a deep tree or an exponential plan."""
@@ -296,7 +296,7 @@ WIDE = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", WIDE)
 def test_wide_texts_are_answered_or_refused_within_limits(clinic: Clinic, name: str) -> None:
     """PAR-06, PAR-13, PAR-15."""

@@ -89,8 +89,9 @@ def _run(*arguments: object) -> str:
 
 @pytest.mark.parametrize(
     ("rows", "shards", "limit"),
-    [(1_300_000, 16, 64), pytest.param(45_000_000, 200, 512, marks=pytest.mark.slow)],
+    [(1_300_000, 16, 64), (45_000_000, 200, 512)],
 )
+@pytest.mark.slow  # that shards are read within the limit is also asked by the test below
 def test_shards_are_read_within_the_limit(tmp_path: Path, rows: int, shards: int, limit: int) -> None:
     """Of people whose numbers cannot be compressed, and of whom one shard takes more memory than there is."""
     draw = np.random.default_rng(1)

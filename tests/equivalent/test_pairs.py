@@ -63,7 +63,7 @@ def otherwise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dp.Sess
         yield [one, other]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("first", "second"), _pairs())
 def test_texts_are_measured_alike(heavy: dp.Session, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)

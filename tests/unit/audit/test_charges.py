@@ -145,6 +145,7 @@ def test_each_step_is_computed_anew_with_what_was_stored_before_it(world: World,
         assert "its noise loses" in world.problem(cheap)
 
 
+@pytest.mark.thinned(2)
 def test_a_step_whose_first_step_is_not_stored_any_more_is_counted(world: World) -> None:
     with world.session() as session:
         session.sql(STEPS, epsilon=1)

@@ -41,6 +41,7 @@ DRILLS = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("budget", "asked", "little"),
     [
