@@ -92,7 +92,6 @@ SEEMING = [
 ]  # fmt: skip
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("query", "blocks"), SEEMING)
 def test_a_filter_that_only_seems_to_restrict_pays_for_what_it_reads(
     session: dp.Session, query: str, blocks: str

@@ -229,7 +229,6 @@ COUNTED = {
 }
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", COUNTED)
 @pytest.mark.parametrize("size", [0, 200])
 def test_what_is_counted_is_what_the_engine_counts_without_sentinels(tmp_path: Path, kind: str, size: int) -> None:
