@@ -13,7 +13,7 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.reuse.joint import LARGEST, RIDGE, joint
+from dpquery.reuse.joint import LARGEST, RIDGE, _largest, joint
 from dpquery.reuse.least_squares import Observed, System
 from dpquery.session.options import Options
 from tests.unit.reuse.shop import Shop
@@ -59,6 +59,12 @@ def test_one_law_is_at_least_that_of_each_group(seed: int) -> None:
     values = np.linalg.eigvalsh((law - groups) / scale)
     assert values.min() > -3 * LARGEST * (RIDGE + 1e-4)  # discrete noises vary a little less than continuous ones
     assert (law.diagonal() <= 1.01 * LARGEST * groups.diagonal(axis1=1, axis2=2).max(axis=0)).all()
+
+
+def test_one_law_grows_until_no_group_exceeds_it() -> None:
+    """Each of two groups is twice as exact as the other in one of two measures: neither is the law of both."""
+    found = _largest(np.array([np.diag([1.0, 0.5]), np.diag([0.5, 1.0])]))
+    assert found is not None and found[1] == pytest.approx(2, rel=1e-6)
 
 
 @pytest.mark.thinned(2)
