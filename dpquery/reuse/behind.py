@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Noise
-from dpquery.reuse.chosen import Place, drawn_together, place_of
+from dpquery.reuse.chosen import ROUNDING, Place, drawn_together, place_of
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.frames import unfiltered
@@ -65,14 +66,20 @@ def behind(
 
 
 def undetermined(wanted: Sequence[Wanted], planned: Mapping[str, Vectors], follows: frozenset[str]) -> frozenset[str]:
-    """Returns the ids of measures that are to follow from others, and do not once these are beside what is stored."""
-    return frozenset(
-        measure.id
-        for one in wanted
-        if one.asked is not None and planned[one.asked.frame.base]
-        for text, measure in zip(one.asked.measures, one.budgeted.aggregate.measures, strict=True)
-        if measure.id in follows and planned[one.asked.frame.base].variance(one.asked, one.facts, text) is None
-    )
+    """Returns the ids of measures that are to follow from others, and do not as exactly as they were planned to once
+    these are beside what is stored."""
+    found = set[str]()
+    for one in wanted:
+        vectors = None if one.asked is None else planned[one.asked.frame.base]
+        if one.asked is None or not vectors:
+            continue
+        each = zip(one.asked.measures, one.budgeted.aggregate.measures, one.noises, strict=True)
+        for text, measure, noise in each:
+            if measure.id in follows:
+                variance = vectors.variance(one.asked, one.facts, text)
+                if variance is None or variance > variance_of(noise) * ROUNDING:
+                    found.add(measure.id)
+    return frozenset(found)
 
 
 def used_by(

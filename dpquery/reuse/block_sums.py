@@ -28,7 +28,6 @@ FLAT = 1e-12
 """Curvature along a direction, relative to that of its parts by themselves, below which it is none."""
 FAR = 1e-4
 """Pivots of a matrix with ones on its diagonal that is inverted as it is; one with smaller ones may have no inverse."""
-
 NOTHING = 1e-9
 """Relative weight below which a number is not read."""
 
@@ -59,8 +58,13 @@ class Rule:
         """How many roundings of prefixes are in a block, at most: a prefix with a factor counts as its square; the
         empty one is not counted."""
         signs = np.ones(len(self.codes), dtype=np.int64) if self.signs is None else self.signs
-        each = np.where(self.codes == np.arange(self.count)[:, None], signs, 0)
-        return int((np.diff(each, axis=1, append=0) ** 2).sum(axis=1).max(initial=0))
+        codes, following = np.append(self.codes, -1), np.append(self.codes[1:], (-1, -1))
+        own, other = np.append(signs, 0), np.append(signs[1:], (0, 0))
+        ends = codes != following
+        found = np.zeros(self.count + 1, dtype=np.int64)  # the last is of places that no block holds
+        np.add.at(found, codes, np.where(ends, own**2, (own - other) ** 2))
+        np.add.at(found, following[ends], other[ends] ** 2)
+        return int(found[:-1].max(initial=0))
 
     def down(self, values: NDArray[Any], place: int) -> NDArray[Any]:
         """Returns the sums over blocks along a dimension."""

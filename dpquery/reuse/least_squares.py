@@ -144,6 +144,11 @@ class System:
             return OrthogonalParts(self._layout, self._tables, [float(one[0, 0]) for one in information], self._sizes)
         return NormalEquations(self._layout, self._tables, information)
 
+    @property
+    def is_little_work(self) -> bool:
+        """Whether the exactness of a group can be computed."""
+        return self._equations.is_little_work(1)
+
     @cached_property
     def _cells(self) -> list[NDArray[Any]]:
         """Returns for each set of axes the estimates, whole lattice steps, shape (coordinates, places); they agree.

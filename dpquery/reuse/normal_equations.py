@@ -36,7 +36,7 @@ class NormalEquations:
         """Whether so many groups can be asked."""
         work = groups * self._layout.size * len(self._tables)
         few = len(self._tables) * len(self._layout.sets) <= MOST_SUMS
-        return self._dense is not None or (few and work <= MOST_WORK)
+        return self._layout.size <= MOST_DENSE or (few and work <= MOST_WORK)
 
     def solution(self, cells: Sequence[Floats]) -> Floats:
         """Returns unknown numbers, given for each table what its cells have, times their weights."""

@@ -7,7 +7,7 @@ are numbers of selected groups, of units and of different values, and choices. d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -279,7 +279,8 @@ class _Family:
         return None
 
     def _of(self, group: frozenset[str]) -> list[tuple[System, list[Source]]]:
-        """Returns one system, or where its unknown numbers are too many, one for each set of axes."""
+        """Returns one system, or where its unknown numbers are too many, one for each set of axes; where it is too much
+        work otherwise, several."""
         if group not in self._systems:
             members = [m for m in self._members if self._factors[m[2]].keys() <= group]
             system = self._system(group, members)
@@ -290,7 +291,23 @@ class _Family:
                     axes = frozenset(axis for axis, _ in (*member[1].keys, *member[1].limits))
                     apart.setdefault(axes, []).append(member)
                 self._systems[group] = [(self._system(group, some), [s for s, _, _ in some]) for some in apart.values()]
+            elif not system.is_little_work:
+                self._systems[group] = [*self._oldest_first(group, members)]
         return self._systems[group]
+
+    def _oldest_first(
+        self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]
+    ) -> Iterator[tuple[System, list[Source]]]:
+        """Yields systems of as many measurements as are little work together: what was known stays known, whatever is
+        released later."""
+        while members:
+            low, high = 1, len(members)
+            while low < high:
+                middle = (low + high + 1) // 2
+                fits = self._system(group, members[:middle]).is_little_work
+                low, high = (middle, high) if fits else (low, middle - 1)
+            yield self._system(group, members[:low]), [source for source, _, _ in members[:low]]
+            members = members[low:]
 
     def _system(self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]) -> System:
         names = sorted(group)

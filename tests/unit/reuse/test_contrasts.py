@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 import dpquery as dp
-from dpquery.reuse.block_sums import Rule
+from dpquery.reuse import normal_equations
+from dpquery.reuse.block_sums import Rule, identity
 from dpquery.reuse.cells import Blocks, Table
 from dpquery.reuse.contrasts import _Option, _order
 from dpquery.reuse.least_squares import Observed, System
@@ -66,6 +67,15 @@ def signs(size: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
     return [np.array(one) for one in each]
 
 
+TRIPLES = "SELECT a, c, f, COUNT(*) AS n FROM visits GROUP BY a, c, f"
+
+
+def work_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allows the work of all pairs, and not that of triples beside them."""
+    monkeypatch.setattr(normal_equations, "MOST_DENSE", 135)
+    monkeypatch.setattr(normal_equations, "MOST_SUMS", 10)
+
+
 def has_signs(batch: dp.Batch) -> bool:
     return any(m.label.startswith("signs of ") for m in batch.measurements)
 
@@ -111,6 +121,10 @@ def test_a_block_with_signs_is_a_sum_with_signs() -> None:
     assert (rule.up(cells, 1, 1) * values).sum() == pytest.approx((cells * summed).sum())
     steps = np.array([np.where(codes == block, signs_of, 0) for block in range(3)])
     assert rule.edges == max((np.diff(one, append=0) ** 2).sum() for one in steps)
+    unsigned = Rule(Blocks(codes, 3))
+    steps = np.array([codes == block for block in range(3)]).astype(np.int64)
+    assert unsigned.edges == max((np.diff(one, append=0) ** 2).sum() for one in steps)
+    assert identity(1_000_000).edges == 2  # as many groups as may be
 
 
 @pytest.mark.parametrize("unit", ["row", "person"])
@@ -147,6 +161,33 @@ def test_they_agree_and_are_free_in_a_later_session(tmp_path: Path) -> None:
     with dp.connect(catalog, {"visits": rows()}, ledger=path, reuse=True) as later:
         again = later.batch(QUERIES, rho="0.1")
         assert again.charge == dp.PrivacyLoss() and [a.to_arrow().to_pylist() for a in again] == shown
+
+
+def test_what_they_tell_stays_free_beside_later_releases_that_are_too_much_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(tmp_path) as ours:
+        batch = ours.batch(QUERIES, rho="0.1")
+        assert has_signs(batch)
+        shown = [answer.to_arrow().to_pylist() for answer in batch]
+        work_for_pairs(monkeypatch)
+        assert ours.sql(TRIPLES, rho="0.01").charge.rho > 0
+        again = ours.batch(QUERIES, rho="0.1")
+        assert again.charge == dp.PrivacyLoss() and [a.to_arrow().to_pylist() for a in again] == shown
+        assert ours.sql(TRIPLES, rho="0.01").charge == dp.PrivacyLoss()
+
+
+def test_what_would_follow_with_too_much_work_beside_stored_numbers_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is decided before the charge: afterwards there would be no number."""
+    with session(tmp_path) as ours:
+        ours.sql(TRIPLES, rho="0.001")
+        work_for_pairs(monkeypatch)
+        batch = ours.batch(QUERIES, rho="0.1")
+        assert not any(m.follows for m in batch.measurements) and not has_signs(batch)
+        assert batch.charge == dp.PrivacyLoss(rho=Fraction(1, 10))
+        assert [len(answer.to_pandas()) for answer in batch][:3] == [6, 12, 6]
 
 
 def test_errors_that_are_asked_for_cost_less(tmp_path: Path) -> None:
