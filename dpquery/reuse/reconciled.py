@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,7 @@ class Vectors:
         return self._families.get(name)
 
 
+@lru_cache(maxsize=4096)
 def _conditions(measure: str) -> tuple[str, ...]:
     """Returns what of a measure may cut an ordered value into places: conditions, and the expression of signs."""
     bare, kept = without_filter(measure)
@@ -298,8 +300,8 @@ class _Family:
     def _oldest_first(
         self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]
     ) -> Iterator[tuple[System, list[Source]]]:
-        """Yields systems of as many measurements as are little work together: what was known stays known, whatever is
-        released later."""
+        """Yields systems of as many measurements as are little work together: what was known stays known beside all that
+        is released later."""
         while members:
             low, high = 1, len(members)
             while low < high:
