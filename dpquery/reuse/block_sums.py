@@ -109,7 +109,7 @@ class Sums:
     @cached_property
     def support(self) -> Axes:
         """The axes that its numbers depend on."""
-        return tuple(sorted(a for a, r in self.rules.items() if r.is_mixed or np.any(r.sizes % self.sizes[a])))
+        return tuple(sorted([a for a, r in self.rules.items() if r.is_mixed or np.any(r.sizes % self.sizes[a])]))
 
     def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
         """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the

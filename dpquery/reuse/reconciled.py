@@ -300,8 +300,8 @@ class _Family:
     def _oldest_first(
         self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]
     ) -> Iterator[tuple[System, list[Source]]]:
-        """Yields systems of as many measurements as are little work together: what was known stays known beside all that
-        is released later."""
+        """Yields systems of as many measurements as are little work together: what was known stays known beside
+        what is released later."""
         while members:
             low, high = 1, len(members)
             while low < high:
