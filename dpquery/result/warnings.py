@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpquery.accuracy.rules import Interval
 from dpquery.plan.intervals import range_of
@@ -24,7 +26,8 @@ def warnings_of(
     ranks: Mapping[str, RankError],
 ) -> tuple[str, ...]:
     """Returns that no group was shown, or where in half of a column's rows or more intervals are as wide as the range
-    that all its values have, or groups are too small for a quantile, a minimum or a maximum.
+    that all its values have, or groups are too small for a quantile, a minimum or a maximum, and where any number lies
+    outside its interval, as a total divided by a count does that is as small as its noise.
 
     It follows from the plan and from what is released, so it says nothing more of the data.
     """
@@ -38,7 +41,10 @@ def warnings_of(
         ("groups of too few rows for a rank error as large, of which these say nothing", small),
     )
     rows = len(finished.table)
-    return (*few, *(f"{words}: {names}" for words, where in said if (names := _named(where, rows))))
+    half = [(words, {name: n for name, n in where.items() if 2 * n >= rows}) for words, where in said]
+    outside = {name: _outside(finished.table[name], interval_of(name)) for name in finished.noisy}
+    every = (*half, ("numbers outside their intervals", outside))
+    return (*few, *(f"{words}: {names}" for words, where in every if (names := _named(where, rows))))
 
 
 def _withheld(finished: Finished) -> tuple[str, ...]:
@@ -52,8 +58,8 @@ def _withheld(finished: Finished) -> tuple[str, ...]:
 
 
 def _named(where: Mapping[str, int], rows: int) -> str:
-    """Returns the columns that say nothing in half of the rows or more, for people; "" where there are none."""
-    found = [(name, count) for name, count in where.items() if count and 2 * count >= rows]
+    """Returns the columns and in how many rows, for people; "" where it is none."""
+    found = [(name, count) for name, count in where.items() if count]
     named = [name if count == rows == 1 else f"{name} in {count:,} of {rows:,} rows" for name, count in found]
     more = f" and {len(named) - MOST_NAMED} more columns" if len(named) > MOST_NAMED else ""
     return ", ".join(named[:MOST_NAMED]) + more
@@ -79,3 +85,12 @@ def _as_wide_as_the_range(finished: Finished, name: str, interval_of: Callable[[
         return 0
     interval, slack = interval_of(name), (high - low) * 1e-9
     return int(np.sum((interval.lower <= low + slack) & (interval.upper >= high - slack)))
+
+
+def _outside(column: pa.ChunkedArray, interval: Interval) -> int:
+    """Returns how many numbers of a column lie outside their intervals by more than rounding."""
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)):
+        return 0
+    values = pc.cast(column, pa.float64(), safe=False).to_numpy()
+    slack = 1e-9 * (1 + np.abs(values))
+    return int(np.sum((values < interval.lower - slack) | (values > interval.upper + slack)))

@@ -142,6 +142,7 @@ def test_a_description_over_a_synopsis_has_the_columns_of_its_answer(study: Stud
     assert answered.table.num_columns == len(described)
 
 
+@pytest.mark.filterwarnings("ignore:numbers outside their intervals")  # a synthetic number may be
 def test_numbers_of_a_synopsis_have_the_same_intervals_wherever_they_are_shown(
     shop: Serving, connection: psycopg.Connection
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import dpquery as dp
 from dpquery import dbapi
-from tests.scripted import zero_noise
+from tests.scripted import same_noise, zero_noise
 
 
 @pytest.fixture
@@ -70,6 +70,20 @@ def test_intervals_as_wide_as_the_range_are_marked(session: dp.Session, monkeypa
     assert words.endswith("m0 in 3 of 3 rows, m1 in 3 of 3 rows, m2 in 3 of 3 rows and 2 more columns")
     few = session.sql("SELECT half, AVG(x) AS m FROM t GROUP BY half", epsilon=2)
     assert few.accuracy["m", "upper"].tolist()[2] == 9 and few.warnings == ()  # one row of three
+
+
+def test_numbers_outside_their_intervals_are_marked(session: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for seed in range(8):  # nobody has half 2, so the mean there is noise divided by noise
+        same_noise(monkeypatch, seed)
+        answer = session.sql("SELECT half, SUM(x) / COUNT(x) AS q FROM t GROUP BY half", epsilon="0.5", fresh=True)
+        q, ends = answer.to_pandas()["q"], answer.accuracy["q"]
+        counts.append(int(((q < ends["lower"]) | (q > ends["upper"])).sum()))
+        marked = [words for words in answer.warnings if words.startswith("numbers outside")]
+        assert marked == [f"numbers outside their intervals: q in {counts[-1]} of 3 rows"] * (
+            counts[-1] > 0
+        )
+    assert any(counts) and not all(counts)
 
 
 def test_the_plan_alone_tells_which_columns_carry_noise(session: dp.Session) -> None:
