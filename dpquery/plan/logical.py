@@ -86,6 +86,8 @@ class Join:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(JoinKind):
+            raise ValueError(f"{self.kind} is no kind of join")
         for left, right in self.equalities:
             if left.type != right.type:
                 raise ValueError("a join compares expressions of the same type")
@@ -247,6 +249,8 @@ class SetOperation:
     columns: tuple[Matched, ...]
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(SetKind):
+            raise ValueError(f"{self.kind} is no set operation")
         _require_distinct([column.id for column in self.columns])
 
 
@@ -273,6 +277,10 @@ class Released:
 
     index: int
     columns: tuple[OutputColumn, ...]
+
+    def __post_init__(self) -> None:
+        if self.index < 0:
+            raise ValueError("noisy tables are numbered from 0")
 
 
 Relation = Scan | Values | Filter | Project | Join | SetOperation | Aggregate | Window | Sort | Limit | Released
@@ -373,10 +381,7 @@ def with_sources(relation: Relation, given: tuple[Relation, ...]) -> Relation:
 
 def column(relation: Relation, id: str) -> Column:
     """Returns an expression that reads a column of the relation by its id."""
-    for given in output(relation):
-        if given.id == id:
-            return Column(id=id, type=given.type)
-    raise KeyError(id)
+    return Column(id=id, type={given.id: given.type for given in output(relation)}[id])
 
 
 def is_private(relation: Relation) -> bool:

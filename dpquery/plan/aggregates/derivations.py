@@ -44,10 +44,14 @@ def less_one(count: Expression) -> Expression:
     return call("subtract", (given, number(Fraction(1), given.type)))
 
 
+def as_float(value: Expression) -> Expression:
+    """Returns a number as a float."""
+    return value if value.type == FLOAT64 else Cast(argument=value, type=FLOAT64)
+
+
 def ratio(over: Expression, under: Expression) -> Expression:
     """Returns a quotient of floats; NULL for a divisor of zero."""
-    over, under = unrounded(over), unrounded(under)
-    return call("divide", (Cast(argument=over, type=FLOAT64) if over.type != FLOAT64 else over, under))
+    return call("divide", (as_float(unrounded(over)), unrounded(under)))
 
 
 def clamped(value: Expression, lower: Fraction, upper: Fraction) -> Expression:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dpquery.errors import MissingBoundsError
 from dpquery.plan.aggregates.aggregate import Measures, NumberOfNumbers
-from dpquery.plan.aggregates.derivations import clamped, where_more
+from dpquery.plan.aggregates.derivations import as_float, clamped, where_more
 from dpquery.plan.aggregates.moments import AVG, argument_of, mean_of
-from dpquery.plan.expr import Cast, Column, Expression
+from dpquery.plan.expr import Column, Expression
 from dpquery.plan.functions import call
 from dpquery.plan.types import FLOAT64
 
@@ -24,7 +24,7 @@ class GeometricMean(NumberOfNumbers):
 
     def exact(self, column: AggregateColumn, id: str) -> tuple[AggregateColumn, Expression]:
         """Returns AVG(LN(x)), and the exponential of it."""
-        logarithms = replace(column, id=id, function=AVG, argument=_logarithm(argument_of(column)))
+        logarithms = replace(column, id=id, function=AVG, argument=call("ln", (as_float(argument_of(column)),)))
         return logarithms, call("exp", (Column(id=id, type=FLOAT64),))
 
     def derive(self, column: AggregateColumn, measures: Measures) -> Expression:
@@ -38,18 +38,10 @@ class GeometricMean(NumberOfNumbers):
                 advice=f"Declare a lower bound above 0 in the catalog, or write CLAMP({name}, 0.01, {float(upper):g}).",
                 span=column.span,
             )
-        logarithm = _logarithm(clamped(_float(value), lower, upper))  # what is stored beyond its bounds has one too
-        count = measures.count(value, column.filter)
+        inside = clamped(as_float(value), lower, upper)  # what is stored beyond its bounds has a logarithm too
+        logarithm, count = call("ln", (inside,)), measures.count(value, column.filter)
         mean = mean_of(logarithm, column.filter, count, measures.bounds(column, logarithm), measures, f"LN({name})")
         return where_more(count, 0, clamped(call("exp", (mean,)), lower, upper))
-
-
-def _logarithm(value: Expression) -> Expression:
-    return call("ln", (_float(value),))
-
-
-def _float(value: Expression) -> Expression:
-    return value if value.type == FLOAT64 else Cast(argument=value, type=FLOAT64)
 
 
 GEOMEAN = GeometricMean(

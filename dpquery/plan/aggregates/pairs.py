@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from dpquery.errors import InternalError
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, Sides, other_type
-from dpquery.plan.aggregates.derivations import clamped, less_one, number, ratio, where_more, without_number
+from dpquery.plan.aggregates.derivations import as_float, clamped, less_one, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import argument_of, mean_of, variance_of
-from dpquery.plan.expr import Cast, Expression, Literal
+from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.ranges import UNKNOWN, Range
 from dpquery.plan.types import FLOAT64, INT64, Type
@@ -137,7 +137,7 @@ class PairAggregate(AggregateFunction):
     def _of_one(self, side: Side, count: Expression, measures: Measures) -> Expression:
         if self in (REGR_AVGX, REGR_AVGY):
             return _mean(side, count, measures)
-        whole = call("multiply", (_float(count), _variance(side, count, measures)))
+        whole = call("multiply", (as_float(count), _variance(side, count, measures)))
         return call("greatest", (whole, Literal(value=0.0, type=FLOAT64)))
 
     def _of_both(self, column: AggregateColumn, y: Side, x: Side, count: Expression, measures: Measures) -> Expression:
@@ -148,7 +148,7 @@ class PairAggregate(AggregateFunction):
         if self is COVAR_SAMP:
             return clamped(call("multiply", (covariance, ratio(count, less_one(count)))), -2 * most, 2 * most)
         if self is REGR_SXY:
-            return call("multiply", (_float(count), clamped(covariance, -most, most)))
+            return call("multiply", (as_float(count), clamped(covariance, -most, most)))
         of_y, of_x = (_spread(side, count, measures) for side in (y, x))
         found = clamped(call("divide", (covariance, call("multiply", (of_y, of_x)))), -ONE, ONE)
         if self is CORR:
@@ -189,7 +189,7 @@ def _deviation(side: Side, whole: bool) -> Expression:
     if whole:
         ends = (Literal(value=math.floor(side.lower), type=INT64), Literal(value=math.ceil(side.upper), type=INT64))
         return call("subtract", (call("clamp", (side.value, *ends)), Literal(value=int(side.centre), type=INT64)))
-    return call("subtract", (clamped(_float(side.value), side.lower, side.upper), number(side.centre, FLOAT64)))
+    return call("subtract", (clamped(as_float(side.value), side.lower, side.upper), number(side.centre, FLOAT64)))
 
 
 def _is_whole(side: Side) -> bool:
@@ -251,10 +251,6 @@ def _and_present(kept: Expression | None, values: list[Expression]) -> Expressio
         there = call("is_not_null", (without_number(value),))
         kept = there if kept is None else call("and", (kept, there))
     return kept
-
-
-def _float(value: Expression) -> Expression:
-    return value if value.type == FLOAT64 else Cast(argument=value, type=FLOAT64)
 
 
 def _shown(name: str, centre: Fraction) -> str:

@@ -79,3 +79,14 @@ def test_every_expression_is_looked_through_by_its_fields() -> None:
     assert expr.children(moved) == (yes, b, c)
     with pytest.raises(TypeError, match="a field of Hiding holds expressions"):
         expr._part_fields(dataclasses.make_dataclass("Hiding", [("parts", "list[Expression]")]))
+
+
+def test_a_node_of_no_known_kind_is_refused() -> None:
+    leaf = Values(columns=(OutputColumn(id="a", name="a", type=INT64),), rows=())
+    wrong: Any = "sideways"
+    with pytest.raises(ValueError, match="sideways is no kind of join"):
+        logical.Join(left=leaf, right=leaf, kind=wrong, equalities=())
+    with pytest.raises(ValueError, match="sideways is no set operation"):
+        logical.SetOperation(left=leaf, right=leaf, kind=wrong, columns=())
+    with pytest.raises(ValueError, match="numbered from 0"):
+        logical.Released(index=-1, columns=())
