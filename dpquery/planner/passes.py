@@ -169,7 +169,7 @@ def _allocate(draft: Draft, terms: PlanningTerms) -> Draft:
     return replace(draft, private=private, budgeted=budgeted)
 
 
-PROTECT = (
+KEEPING = (
     Pass(
         name="declared",
         reason="counts and sums that follow from the declarations are constants: nothing is measured for them. "
@@ -185,6 +185,17 @@ PROTECT = (
         run=_together,
     ),
     Pass(
+        name="blocks",
+        reason="each scan of a table in blocks says which of them it may read, so that no other block is charged. "
+        "Before people are counted over the same scans",
+        keeps=True,
+        run=_blocks,
+    ),
+)
+"""What the answer from exact rows stays the same under, if the declarations are true."""
+
+CHANGING = (
+    Pass(
         name="reports",
         reason="aggregates over randomised reports become unbiased estimates over plain sums. "
         "Before anything is measured, as the sums are other ones",
@@ -194,15 +205,9 @@ PROTECT = (
     Pass(
         name="few",
         reason="where the owner wants a minimum of people, they are counted too, and groups of fewer are left out. "
-        "After sums are put together, which are read directly over a boundary",
+        "After reports, whose sums are counted the same way",
         keeps=False,
         run=_few,
-    ),
-    Pass(
-        name="blocks",
-        reason="each scan of a table in blocks says which of them it may read, so that no other block is charged",
-        keeps=True,
-        run=_blocks,
     ),
     Pass(
         name="measure",
@@ -211,6 +216,12 @@ PROTECT = (
         keeps=False,
         run=_measure,
     ),
+)
+"""What changes it: by estimates, by groups left out, by bounds on what one unit contributes."""
+
+PROTECT = (
+    *KEEPING,
+    *CHANGING,
     Pass(
         name="combine",
         reason="the answer is computed from released tables; grouping sets that can be added up from finer ones make "

@@ -118,9 +118,9 @@ MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_
 HOLDS: dict[str, tuple[Invariant, ...]] = {
     "declared": LOGICAL,
     "together": LOGICAL,
+    "blocks": LOGICAL,
     "reports": (*LOGICAL, reports_are_estimated),
     "few": (*LOGICAL, reports_are_estimated),
-    "blocks": (*LOGICAL, reports_are_estimated),
     "measure": MEASURED,
     "combine": (*MEASURED, results_read_released_tables),
     "allocate": (*MEASURED, results_read_released_tables, noise_is_paid),

@@ -14,7 +14,7 @@ import dpquery as dp
 from dpquery.kernel.accountant import charge_of
 from dpquery.plan.logical import Released, Scan, output
 from dpquery.plan.types import Value
-from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
+from dpquery.planner.passes import CHANGING, KEEPING, PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
 from dpquery.session import pipeline
 from tests.reference.relations import Interpreter, Row
 from tests.unit.planner.pass_invariants import HOLDS, Trace, check_passes, traced_with
@@ -114,10 +114,13 @@ def test_each_pass_says_why_and_has_invariants() -> None:
     assert all(one.reason for one in PASSES) and PASSES[: len(PROTECT)] == PROTECT
 
 
-def test_what_keeps_the_answer_comes_first_but_for_what_follows_from_others() -> None:
-    assert [one.name for one in PASSES if not one.keeps] == ["reports", "few", "measure", "allocate"]
-    assert not PASSES[-1].keeps, "no pass computes anything from noise"
-    assert all(one.keeps for one in PASSES[: [one.name for one in PASSES].index("reports")])
+def test_what_keeps_the_answer_comes_before_what_changes_it() -> None:
+    assert PASSES[: len(KEEPING) + len(CHANGING)] == (*KEEPING, *CHANGING)
+    assert all(one.keeps for one in KEEPING) and not any(one.keeps for one in CHANGING)
+    assert [(one.name, one.keeps) for one in PASSES if one not in (*KEEPING, *CHANGING)] == [
+        ("combine", True),
+        ("allocate", False),
+    ]
 
 
 def test_a_pass_on_logical_plans_keeps_the_answer_as_it_says(shop: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
