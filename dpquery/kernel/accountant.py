@@ -154,6 +154,11 @@ def guarantee_of(plan: BudgetedPlan, neighbours: Neighbours) -> PrivacyLoss:
     Where all noise is paid with epsilon: (epsilon, delta)-DP, the sums of epsilons and of the deltas of selections.
     Otherwise rho-zCDP except with probability delta; epsilon then weighs epsilon^2 / 2 for a Laplace measure, and
     epsilon^2 / 8 for a choice. Of disjoint filters the dearest counts (`chains`).
+
+    Privacy:
+        Neighbours: as given. The measures of a query compose, chosen together or one after another.
+    Source:
+        docs/proofs/composition.md, docs/proofs/disjoint.md.
     """
     pure = all(noise.loss.epsilon for part in plan.aggregates for noise in part.noise)
     return _loss_of(plan, neighbours, in_epsilon=pure)
@@ -162,7 +167,12 @@ def guarantee_of(plan: BudgetedPlan, neighbours: Neighbours) -> PrivacyLoss:
 def charge_of(plan: BudgetedPlan, kind: BudgetKind, neighbours: Neighbours) -> PrivacyLoss:
     """Returns what a plan is charged in the currency of a budget: a function of the plan alone, rounded up.
 
-    Raises InternalError for Gaussian noise or a selection's delta under a pure budget.
+    Privacy:
+        Neighbours: as given. It bounds what the plan loses, alone and beside all that was charged before.
+    Source:
+        docs/proofs/composition.md, docs/proofs/conversions.md.
+    Raises:
+        InternalError: Gaussian noise or a selection's delta under a pure budget.
     """
     loss = _loss_of(plan, neighbours, in_epsilon=kind is BudgetKind.PURE)
     if kind is BudgetKind.PURE and loss.delta:

@@ -79,6 +79,7 @@ def factor_alone(plan: BudgetedPlan, neighbours: Neighbours, epsilon: Fraction, 
     Claim:
         Of Gaussian noise, beside the deltas of selections; of other noise that is paid in rho nothing is known. A
         factor other than 1 holds as long as noise is then drawn in the same steps.
+        Neighbours: as given.
     Source:
         docs/proofs/gaussian.md, Theorem 1.
     """

@@ -71,6 +71,7 @@ def choose_together(
     Privacy:
         Which weights are on a side follows from what was drawn before and from the weight of each value alone. One
         weight more is one more on one side: `divide`. So the sides of one level compose in parallel.
+        Neighbours: as for `divide`.
     Source:
         Kaplan, Schnapp, Stemmer 2022 (the recursion, for values that differ); docs/proofs/exponential.md, Lemma 5.
     """
@@ -123,6 +124,7 @@ def divide(weights: Histogram, measure: Measure, chosen: Integers, drawn: Intege
     Privacy:
         Given the noisy rank, the division is monotone: with a weight more, one side has one more and the other none.
         docs/proofs/exponential.md, Lemma 5.
+        Neighbours: tables that differ by one weight; more are counted by `spread`.
     """
     target = measure.target
     if target is None:

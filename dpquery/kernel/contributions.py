@@ -12,11 +12,12 @@ from dpquery.units.declarations import Neighbours
 
 
 @cached
-def magnitude(measure: Measure) -> tuple[int, int]:
+def moved_by_row(measure: Measure) -> tuple[int, int]:
     """Returns the largest magnitude of what one row counts for, and how far apart two rows' may be; both at least 1.
 
     Privacy:
         Relies on the lattice's clamp, which the plan enforces.
+        Neighbours: the first number where a row is added or removed, the second where it is replaced.
     """
     if measure.count is not Count.SUM:
         return 1, 1
@@ -38,7 +39,7 @@ def most_moved(aggregate: PrivateAggregate, measure: Measure) -> int:
     Source:
         docs/proofs/weights.md, Theorems 1 and 9.
     """
-    return measure.total.most if measure.total is not None else aggregate.weights.max_rows * magnitude(measure)[0]
+    return measure.total.most if measure.total is not None else aggregate.weights.max_rows * moved_by_row(measure)[0]
 
 
 def groups_per_unit(aggregate: PrivateAggregate) -> int | None:

@@ -87,6 +87,7 @@ def choose(
     Privacy:
         As `mechanisms.calibrate` says. All candidates are public; which of them are told apart follows from the data,
         the law of the choice does not depend on how.
+        Neighbours: those for which the coefficient was made.
     Source:
         McSherry, Talwar 2007 (the mechanism); Smith 2011 (quantiles); docs/proofs/exponential.md.
     """

@@ -35,6 +35,7 @@ def flip(found: Segments, coefficient: Fraction, groups: int) -> Integers:
     Privacy:
         epsilon-DP where a unit moves utilities apart by at most w in sum, for epsilon = coefficient * w. There are
         fewer than 1.3 draws on average, for any data.
+        Neighbours: any two tables whose utilities differ so.
     Source:
         McKenna, Sheldon 2020 (the mechanism); Ding et al. 2021 (as noisy maximum); Lewis, Shedler 1979 (thinning);
         docs/proofs/exponential.md, Lemmas 6 and 7.

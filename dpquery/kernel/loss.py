@@ -140,6 +140,7 @@ def zcdp_to_approximate(rho: Fraction, delta: Fraction) -> Fraction:
         For every alpha > 1, epsilon(alpha) = rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha) does.
         alpha is chosen in floating point, where it minimises; the bound is then evaluated at that very rational
         alpha with upward rounding. rho + 2 sqrt(rho ln(1 / delta)) does too; the smaller of both is returned.
+        Neighbours: of any kind, the same before and after.
     Source:
         Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy", Corollary 13; Bun, Steinke
         2016, Proposition 1.3.
@@ -160,6 +161,7 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     Claim:
         zcdp_to_approximate(rho_within(epsilon, delta), delta) <= epsilon: checked before it is returned.
+        Neighbours: of any kind, the same before and after.
     Source:
         As for `zcdp_to_approximate`, solved for rho at the alpha where both curves meet.
     """

@@ -91,6 +91,7 @@ def calibrate(moved: Sensitivity, noise: Noise, steps: int | Fraction = 1) -> No
         steps: Into how many finer steps a lattice step is divided: the vector is of whole finer steps.
     Privacy:
         What each law claims of its parameter, in `noise_laws`, which names where it is proved.
+        Neighbours: those for which the sensitivity was asked.
     Source:
         docs/proofs/mechanisms.md, docs/proofs/exponential.md.
     Raises:
@@ -124,6 +125,7 @@ def threshold(noise: NoiseLaw, groups: int, delta: Fraction) -> int:
         delta: Probability with which a group that exists through one unit alone may be shown, over all such groups.
     Privacy:
         Each of at most `groups` such groups holds 1 and is shown with probability at most delta / groups (union bound).
+        Neighbours: of either kind; where a unit is replaced, each table has such groups of its own.
     Source:
         Korolova et al. 2009; Wilson et al. 2020; docs/proofs/selection.md.
     """

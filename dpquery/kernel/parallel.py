@@ -31,6 +31,7 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
     Privacy:
         The measures of a chain lose at most what those of its dearest class do; of filters, where one unit comes or
         goes.
+        Neighbours: of either kind; where one is replaced, no filters are compared.
     Source:
         docs/proofs/disjoint.md, Theorems 1, 2 and 4; McSherry 2009, theorem 4.
     """

@@ -131,6 +131,7 @@ def apart(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
     Privacy:
         Of quantiles that are chosen together: over all sides of a level, added up, at most this. One that is replaced
         may leave one side and arrive at another, so it counts twice.
+        Neighbours: the first number where a unit is added or removed, the second where it is replaced.
     Source:
         docs/proofs/exponential.md, Lemmas 2 to 5.
     """
@@ -192,6 +193,7 @@ def divider(l1: int | Fraction, l2_squared: int | Fraction, loss: PrivacyLoss) -
     Privacy:
         The rank moves by half of what the utilities move apart, over all sides of a level added up. Laplace noise of
         scale b on it is (l1 / 2b)-DP, and (l2 / 2b)^2 / 2-zCDP.
+        Neighbours: those for which the norms were asked.
     Source:
         Bun, Steinke 2016, proposition 1.4; docs/proofs/exponential.md, Lemma 5.
     """

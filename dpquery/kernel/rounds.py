@@ -59,6 +59,7 @@ def rounds_of(variance: Fraction, groups: int, delta: Fraction) -> tuple[Round, 
     Privacy:
         Of the t <= g groups in which a unit counts in a round, each holds `weight_of(t)` of it. Where no other unit
         counts there, each is shown with probability at most delta / (rounds t): a union bound.
+        Neighbours: those for which the variance was asked.
     Source:
         docs/proofs/selection.md, "In rounds"; Swanberg, Desfontaines, Haney 2023, "DP-SIPS".
     Raises:

@@ -70,6 +70,7 @@ def discrete_laplace(scale: Fraction, size: int) -> NDArray[np.int64]:
     Privacy:
         With scale >= sensitivity / epsilon, adding a sample is epsilon-private, up to a total variation of
         2^-256. The work done depends on scale and size, not on the values drawn.
+        Neighbours: any for which the sensitivity holds.
     Source:
         Ghosh, Roughgarden, Sundararajan 2009 (the law); Dwork, Kenthapadi, McSherry, Mironov, Naor 2006
         (independent digits); docs/proofs/samplers.md.
@@ -96,6 +97,7 @@ def discrete_gaussian(variance: Fraction, size: int) -> NDArray[np.int64]:
     Privacy:
         With variance >= sensitivity^2 / (2 rho), adding a sample is rho-zero-concentrated private, up to a
         total variation of 2^-256. Rejected proposals are independent of the values kept.
+        Neighbours: any for which the sensitivity holds.
     Source:
         Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy", Algorithm 3;
         docs/proofs/samplers.md.

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.errors import InternalError
-from dpquery.kernel.contributions import cells, groups_per_unit, in_groups, magnitude, most_moved
+from dpquery.kernel.contributions import cells, groups_per_unit, in_groups, most_moved, moved_by_row
 from dpquery.kernel.plan import CHOICES, LARGEST_VALUE, Count, Lattice, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.quantiles import apart
 from dpquery.units.declarations import Neighbours
@@ -98,7 +98,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     Args:
         coarse: R, by which exact integers are rounded down; 0 for that of `coarseness`.
     Returns:
-        With m and M of `in_groups`, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
+        With m and M of `in_groups`, B and W of `moved_by_row`, K all groups and g of `groups_per_unit`:
         add_remove: sums and counts m B, M B, m M B^2 (squared); units 1, g, g (squared).
         replace_one, with D = max(0, 2 M - K m), 0 for selected groups: sums and counts m W, 2 (M - D) B + D W, and
         m max(M W^2, 2 (M - D) B^2 + D W^2) (squared); units 1, and twice min(2 g, K).
@@ -123,7 +123,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         return _of_choice(aggregate, measure, neighbours)
     if (most := most_moved(aggregate, measure)) >= LARGEST_VALUE:
         raise InternalError(f"one unit could move {measure.id} by {most} lattice steps; its grid is too fine")
-    size, width = magnitude(measure)
+    size, width = moved_by_row(measure)
     one, all = in_groups(aggregate, measure)
     groups = aggregate.public_groups
     if measure.total is not None and measure.lattice is not None:

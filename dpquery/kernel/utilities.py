@@ -57,6 +57,7 @@ def spread(measure: Measure, weight: int) -> tuple[int, int]:
     Privacy:
         A weight of 1 more moves the utility of each candidate by at most max(r, q - r), for the target r/q; by at most
         1, for the targets 0 and 1; by 0 or 1, for a mode. Moved to another value it does so by at most q, 1 and 1.
+        Neighbours: the first number where a unit is added or removed, the second where it is replaced.
     Source:
         docs/proofs/exponential.md, Lemmas 2 to 4.
     """

@@ -18,6 +18,7 @@ def amended(held: Declarations, said: Declarations) -> Declarations:
         Each sum of charges bounds what is lost under the new declarations as it did under the old ones: no unit is
         protected otherwise than when the charges were made, and no rows are anybody's whose rows they were not
         (docs/proofs/ledger.md).
+        Neighbours: the same before and after.
     Raises:
         InvalidLossError: It would be another promise; the reason names each difference.
     """

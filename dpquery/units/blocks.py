@@ -78,6 +78,7 @@ def touched(relation: Relation, declared: Declarations) -> Touched:
     Privacy:
         Where a block is not among them, the relation has the same rows on databases that differ in that block alone.
         Only filters that stand directly on a scan count. `locality` has accepted the relation.
+        Neighbours: in a block, as in docs/proofs/blocks.md.
     Source:
         docs/proofs/blocks.md, Lemma 2.
     """

@@ -47,6 +47,7 @@ def locality(relation: Relation, declared: Declarations, below: Rule | None = No
     Privacy:
         If `private`, then for every database and unit u the rows whose unit columns equal u are a function of the rows
         that u owns and of the public tables; `units` hold u on each of them.
+        Neighbours: of either kind, for which this is what the sensitivity rests on.
     Source:
         docs/proofs/unit-local.md.
     """

@@ -10,6 +10,26 @@ from tests.architecture.package import ROOT, TRUSTED, Module, for_each, modules,
 STILL_WITHOUT = {"plan/functions/arithmetic_ranges.py:int_quotient_range"}
 """Known gaps; the list may only shrink."""
 
+NOT_ABOUT_NEIGHBOURS = {
+    "kernel/accountant.py:charge_at_least": "raises a charge",
+    "kernel/drawing.py:drawing": "samples, whatever the data",
+    "kernel/failures.py:one_error": "one error, whatever the data",
+    "kernel/utilities.py:utilities": "how numbers are held",
+    "kernel/work.py:require_bounded": "the work of a unit's rows",
+    "ledger/owner.py:lost": "which charges are recorded",
+    "ledger/replay.py:Replay.allows": "sums of charges",
+    "ledger/reserved.py:Reserved": "sums of charges",
+    "ledger/versions.py:AtVersion": "which charges are recorded",
+    "units/public_work.py:beyond": "the work of a unit's rows",
+    "units/scaled.py:ScaledRules.pairs": "one database at a time",
+    "units/semijoins.py:of_semi_join": "one database at a time",
+    "units/sizes.py:Sizes": "public rows alone",
+    "units/sweep.py:swept": "public rows alone",
+    "units/weights.py:rows_in_group": "one database at a time",
+    "units/work.py:Work.add": "the work of a unit's rows",
+}
+"""Claims that compare no two databases, and what they are about."""
+
 STILL_UNWRITTEN: set[str] = set()
 """Pages that code names and nobody wrote; the list may only shrink."""
 
@@ -44,6 +64,19 @@ def test_claims_of_the_trusted_base_name_their_source(module: Module) -> None:
         as_another = re.search(r"As for `\w+`", claim)
         relies = "Relies on" in claim and PAGE.search(page)
         assert named or as_another or relies, f"{module.path}:{name} claims something about privacy and names no source"
+
+
+def test_claims_of_the_trusted_base_name_their_neighbours() -> None:
+    """Each that compares databases says which: those given, or one unit added, removed or replaced."""
+    texts = {
+        f"{module.path}:{name}": re.split(r"Privacy:|Claim:", ast.get_docstring(node) or "", maxsplit=1)[1:]
+        for module in modules()
+        if module.path.startswith(TRUSTED)
+        for name, node in public_definitions(module)
+    }
+    claims = {name: text[0].split("\n\n")[0] for name, text in texts.items() if text}
+    assert {name for name, claim in claims.items() if "eighbour" not in claim} == NOT_ABOUT_NEIGHBOURS.keys()
+    assert len(claims) > 2 * len(NOT_ABOUT_NEIGHBOURS)
 
 
 @each_module

@@ -90,6 +90,14 @@ def test_the_page_about_the_trusted_base_tells_its_size(package: str) -> None:
     assert abs(int(told.replace(",", "")) - lines) <= lines // 10
 
 
+def test_the_reading_order_tells_the_size_of_the_whole_base() -> None:
+    base = [module for module in modules() if module.path.startswith(TRUSTED)]
+    page = (ROOT / "docs" / "proofs" / "reading-order.md").read_text(encoding="utf-8")
+    ((told, files),) = re.findall(r"About ([\d,]+) lines of code in (\d+) files\.", page)
+    assert abs(int(told.replace(",", "")) - sum(map(code_lines, base))) <= 100
+    assert int(files) == sum(not module.path.endswith("__init__.py") for module in base)
+
+
 def test_what_runs_below_the_trusted_base_is_the_language_of_plans() -> None:
     below = below_the_base()
     assert "plan/evaluate.py" in below and "plan/functions/table.py" in below

@@ -10,7 +10,7 @@ from fractions import Fraction
 from random import Random
 
 from dpquery.backends.lattice import lattice_value
-from dpquery.kernel.contributions import in_groups, magnitude
+from dpquery.kernel.contributions import in_groups, moved_by_row
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import (
     BudgetedAggregate,
@@ -238,7 +238,7 @@ def reaches(aggregate: PrivateAggregate, measure: Measure, shown: Sequence[Row])
                 places.add((group, *steps))
             continue
         size = 1 if measure.lattice is None else abs(lattice_value(measure.lattice, values[0]))
-        if size >= (1 if measure.total is not None else magnitude(measure)[0]):
+        if size >= (1 if measure.total is not None else moved_by_row(measure)[0]):
             places.add(group)
     return len(places) >= (2 if measure.family is not None else min(2, aggregate.public_groups or 2))
 

@@ -9,7 +9,7 @@ from math import isqrt
 import pytest
 
 from dpquery.errors import InternalError
-from dpquery.kernel.contributions import cells, groups_per_unit, magnitude
+from dpquery.kernel.contributions import cells, groups_per_unit, moved_by_row
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.sensitivity import MOST_FINE_STEPS, Sensitivity, coarseness, finer_steps, sensitivity
 from dpquery.plan.types import INT64
@@ -67,10 +67,10 @@ def test_sums_move_by_the_largest_value_and_by_the_width(
 
 
 def test_magnitudes_of_deviations_and_of_squares() -> None:
-    assert magnitude(total(10, 40, offset=25)) == (15, 30)
+    assert moved_by_row(total(10, 40, offset=25)) == (15, 30)
     squared = Lattice(grid=Fraction(1), lower=-3, upper=5, squared=True, offset_of_square=12)
-    assert magnitude(replace(total(0, 1), lattice=squared)) == (13, 25)
-    assert magnitude(ROWS) == magnitude(DISTINCT) == (1, 1)
+    assert moved_by_row(replace(total(0, 1), lattice=squared)) == (13, 25)
+    assert moved_by_row(ROWS) == moved_by_row(DISTINCT) == (1, 1)
 
 
 @pytest.mark.parametrize(
