@@ -1,4 +1,31 @@
-"""dpquery: SQL aggregate queries over people's data, answered under differential privacy."""
+"""dpquery: SQL aggregate queries over people's data, answered under differential privacy.
+
+The rooms, in the order in which a query passes them:
+
+    frontends   how people ask: Python and pandas, the command line, PostgreSQL's protocol, DB-API, pages
+    session     one analyst's questions: planned, explained, charged and answered
+    sql         the query's text, parsed and bound to declared names and types
+    plan        the language of plans: types, expressions, relations, functions, aggregates
+    catalog     what the data owner declares
+    planner     from what is asked to what is measured, and with how much noise
+    reuse       what stored releases know already, and what they make of new ones
+    units       THE TRUSTED BASE: whose rows, and how much of each person
+    kernel      the trusted base: sensitivity, noise, and the gate through which all numbers pass
+    ledger      the trusted base: what was spent, durably
+    data        sources of rows, and prepared data
+    backends    runs what is measured: DuckDB, Spark
+    result      answers: tables, plots, notes
+    accuracy    how far numbers may be off
+    synopsis    tables of synthetic rows, measured once and asked for free
+
+Beside a query's way:
+
+    accounting  the field's theorems, for people who compute with them
+    mechanisms  noise on values, without SQL
+    auditing    what checks a guarantee from outside
+    dbapi       `dpquery.dbapi`, the public name of DB-API 2.0
+    cancelling  how work is ended: Ctrl+C, a client that goes away
+"""
 
 import importlib
 from typing import TYPE_CHECKING

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 import dpquery
+from tests.architecture.commit_title import faults
 from tests.architecture.package import ROOT
 
 UNTYPED = 81
@@ -19,6 +20,33 @@ def test_the_version_has_a_dated_heading_in_the_changelog() -> None:
     assert headings[0] == "Unreleased"
     assert all(re.fullmatch(r"\d+\.\d+\.\d+, \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
     assert headings[1].split(", ")[0] == dpquery.__version__
+
+
+def test_changes_to_what_is_promised_stand_under_their_own_heading() -> None:
+    parts = re.split(r"^### ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert any(part.startswith("Privacy\n") for part in parts)
+    assert not [part for part in parts if not part.startswith("Privacy\n") and "**Privacy**" in part]
+
+
+def test_the_package_says_what_each_room_is() -> None:
+    rooms = re.findall(r"^    (\w+) {2,}\S", dpquery.__doc__ or "", re.MULTILINE)
+    folders = {init.parent.name for init in (ROOT / "dpquery").glob("*/__init__.py")}
+    assert sorted(rooms) == sorted(folders)
+
+
+def test_a_commit_is_titled_by_place_and_one_of_the_trusted_base_brings_tests() -> None:
+    code, test, proof = "dpquery/kernel/release.py", "tests/unit/kernel/test_release.py", "docs/proofs/gate.md"
+    assert not faults("kernel: a gate with a lock", [code, test, proof])
+    assert not faults("docs: plainer words", ["docs/start/quickstart.md"])
+    assert not faults('Revert "kernel: a gate"', [code])
+    for title, files in (
+        ("a gate with a lock", [test]),
+        ("kernel: a gate; docs: its page", [test, proof]),
+        ("kernel: " + "a gate " * 20, [test]),
+        ("kernel: a gate with a lock", [code, proof]),
+        ("kernel: a gate with a lock", [code, test]),
+    ):
+        assert len(faults(title, files)) == 1, title
 
 
 def test_the_test_files_that_mypy_skips_become_fewer() -> None:

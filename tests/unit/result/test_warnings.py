@@ -80,9 +80,7 @@ def test_numbers_outside_their_intervals_are_marked(session: dp.Session, monkeyp
         q, ends = answer.to_pandas()["q"], answer.accuracy["q"]
         counts.append(int(((q < ends["lower"]) | (q > ends["upper"])).sum()))
         marked = [words for words in answer.warnings if words.startswith("numbers outside")]
-        assert marked == [f"numbers outside their intervals: q in {counts[-1]} of 3 rows"] * (
-            counts[-1] > 0
-        )
+        assert marked == [f"numbers outside their intervals: q in {counts[-1]} of 3 rows"] * (counts[-1] > 0)
     assert any(counts) and not all(counts)
 
 
