@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
+from collections.abc import Generator
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
-gc.set_threshold(100_000, 20, 20)  # what is imported and collected stays: to look for garbage among it takes long
+gc.disable()  # what is imported and collected stays: to look for garbage among it takes long
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # what an example takes says something about the machine, and nothing about the code
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Has no examples looked for in the docstrings of tests: only the package's are examples to run."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule)]
 
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
@@ -47,9 +56,9 @@ def _axes(item: pytest.Function) -> list[list[str]]:
 
 def pytest_collection_finish() -> None:
     """Has the collector of garbage pass over what was imported and collected, and look at the rest less often."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(7_000, 10, 10)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
