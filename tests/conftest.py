@@ -57,7 +57,7 @@ def _axes(item: pytest.Function) -> list[list[str]]:
 def pytest_collection_finish() -> None:
     """Has the collector of garbage pass over what was imported and collected, and look at the rest less often."""
     gc.freeze()
-    gc.set_threshold(7_000, 10, 10)
+    gc.set_threshold(70_000, 10, 10)
     gc.enable()
 
 
