@@ -274,8 +274,11 @@ def test_binding_holds_no_private_row(clinic: Clinic) -> None:
     backend = clinic.backend.inner
     assert isinstance(backend, engine.DuckDBBackend)
     cursor = backend._empty.engine.cursor()
-    tables = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-    assert len(tables) >= len(clinic.catalog.tables)  # and those for weights
+    tables = [
+        f"{schema}.{name}"
+        for schema, name in cursor.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
+    ]
+    assert len(tables) >= len(clinic.catalog.tables)  # and those for weights, and those of other sessions
     assert all(cursor.execute(f"SELECT COUNT(*) FROM {name}").fetchall() == [(0,)] for name in tables)
 
 

@@ -21,8 +21,10 @@ from dpquery.errors import UnsupportedQueryError
 
 MOST_BOUND = 512
 """Statements that are remembered to be bound."""
-MOST_HELD = 4
-"""Engines without rows that are held for the next session over tables of the same columns."""
+MOST_HELD = 16
+"""Sets of tables without rows that are held for the next session over tables of the same columns."""
+MOST_TOGETHER = 64
+"""Sets of tables that were made in an engine before there is another."""
 
 Columns = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """For each table its name, and each column with its type."""
@@ -37,22 +39,31 @@ def empty_tables(columns: Mapping[str, Mapping[str, str]]) -> EmptyTables:
         columns: For each table, by its name in statements, the engine's types of its stored columns.
     """
     key = tuple((table, tuple(types.items())) for table, types in columns.items())
-    held = _held[-1]
-    with held.guard:
-        if key not in held.engines:
-            held.engines[key] = EmptyTables(key)
-            while len(held.engines) > MOST_HELD:
-                held.engines.popitem(last=False)
-        held.engines.move_to_end(key)
-        return held.engines[key]
+    return _held[-1].tables(key)
 
 
 class _Held:
-    """The engines of one process."""
+    """What one process holds. One engine has many sets of tables: to start it takes longer than to bind a query."""
 
     def __init__(self) -> None:
-        self.guard = threading.Lock()
-        self.engines: OrderedDict[Columns, EmptyTables] = OrderedDict()
+        self._guard = threading.Lock()
+        self._made = 0
+        self._sets: OrderedDict[Columns, EmptyTables] = OrderedDict()
+
+    def tables(self, key: Columns) -> EmptyTables:
+        """Returns the tables of these columns."""
+        with self._guard:
+            if key not in self._sets:
+                if self._made % MOST_TOGETHER == 0:
+                    # Not optimised, as no row is read: an optimisation that fails would be found where the rows are.
+                    made = ["SET GLOBAL enable_optimizer = false"]
+                    self._engine = Engine({}, keep_order=False, made=made)
+                self._made += 1
+                self._sets[key] = EmptyTables(self._engine, f"tables{self._made}", key)
+                while len(self._sets) > MOST_HELD:
+                    self._sets.popitem(last=False)
+            self._sets.move_to_end(key)
+            return self._sets[key]
 
 
 _held = [_Held()]
@@ -63,19 +74,20 @@ if hasattr(os, "register_at_fork"):
 
 
 class EmptyTables:
-    """An engine that holds the declared tables without any row.
+    """The declared tables without any row.
 
     Args:
+        engine: Where they are made, beside others.
+        schema: The name of a schema there, of these tables only.
         columns: The tables and their stored columns.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, engine: Engine, schema: str, columns: Columns) -> None:
         made = [
             f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {type}' for column, type in types)})"
             for table, types in columns
         ]
-        # Not optimised, as no row is read: an optimisation that fails would be found where the rows are.
-        self.engine = Engine({}, keep_order=False, made=[*made, "SET GLOBAL enable_optimizer = false"])
+        self.engine = engine.within(schema, made)
         self._bound: OrderedDict[str, None] = OrderedDict()
         self._tables: dict[str, str] = {}
         self._guard = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import itertools
 import os
@@ -138,6 +139,7 @@ class Engine:
         self._cursors: list[duckdb.DuckDBPyConnection] = []
         self._data = {source.name: source.data for source in opened.values() if source.data is not None}
         self._root = duckdb.connect(":memory:")
+        self._schema = ""
         self._threads = threading.local()
         self._guard = threading.Lock()
         self._counter = itertools.count(1)
@@ -187,6 +189,8 @@ class Engine:
             with self._guard:
                 cursor = self._root.cursor()
                 self._cursors.append(cursor)
+            if self._schema:
+                cursor.execute(f"USE {self._schema}")
             self._threads.cursor, self._threads.domains = cursor, dict[str, Domain]()
             self._threads.held = set[str]()
         held: set[str] = self._threads.held
@@ -198,6 +202,21 @@ class Engine:
             except duckdb.Error:
                 raise CatalogError("a source has a column of a type that the engine cannot read") from None
         return cursor
+
+    def within(self, schema: str, made: Sequence[str]) -> Engine:
+        """Returns the engine as it is to someone whose statements name the tables of a schema, which is new.
+
+        Args:
+            schema: Its name.
+            made: Statements of ours that create its tables.
+        """
+        part = copy.copy(self)
+        part._schema, part._cursors, part._threads, part._domains = schema, [], threading.local(), {}
+        with self._guard:
+            self._root.execute(f"CREATE SCHEMA {schema}")
+        for statement in made:
+            part.cursor().execute(statement)
+        return part
 
     def hold(self, registered: str, data: pa.Table) -> None:
         """Makes a table of a new name readable in every thread, as long as the engine is there."""
