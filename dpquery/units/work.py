@@ -151,8 +151,9 @@ class Work:
         read = needed | _read(condition) | _read(keys[0]) | _read(keys[1])
         rows = [self.add(side, read) for side in (join.left, join.right)]
         longest = lengths(join)
+        looks = 2 if isinstance(join.right, Aggregate) else 1  # rows may be looked for before they are grouped
         for count, side in zip(rows, keys, strict=True):
-            compared = [cost(key, longest) for key in side]
+            compared = [cost(key, longest) for key in side] * looks
             held = sum(key.made + key.longest for key in compared)
             self._part("the keys of a join", count, sum(key.characters for key in compared), held)
         pairs = self._pairs(join, rows)

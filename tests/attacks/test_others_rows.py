@@ -201,6 +201,17 @@ def test_keys_beyond_their_bounds_leave_no_row_group_out(tmp_path: Path) -> None
     assert [one.groups for one in scans] == [-(-len(visits) // 8_192)]
 
 
+def test_rows_are_looked_for_before_they_are_grouped(wards: list[dp.Session]) -> None:
+    """Only one person has the bit: without it no key is looked for, and the others' rows are read all the same."""
+    text = asked("EXISTS with a comparison", 5)
+    first, last = (profile(session, text) for session in wards)
+    grouped = [[one.rows for one in found if one.kind == "HASH_GROUP_BY"] for found in (first, last)]
+    assert grouped == [[1], [0]]
+    read = [max(one.rows for one in found if one.kind == "TABLE_SCAN") for found in (first, last)]
+    assert read == [PERSONS * VISITS] * 2
+    assert [one for one in last if one.built == 0] == []
+
+
 COUNTED = {
     "inner": "SELECT COUNT(*) FROM p JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v < 2 GROUP BY id) x "
     "ON p.id = x.id WHERE n > 1 AND age < 7",
@@ -212,6 +223,14 @@ COUNTED = {
     "anti": "SELECT COUNT(*) FROM p WHERE NOT EXISTS (SELECT 1 FROM visits WHERE visits.id = p.id AND v = 3)",
     "anti, with a condition": "SELECT COUNT(*) FROM p WHERE NOT EXISTS (SELECT 1 FROM visits WHERE visits.id = p.id "
     "AND visits.v + 1 < p.age)",
+    "semi, of few": "SELECT COUNT(*) FROM visits a WHERE v = 1 AND EXISTS (SELECT 1 FROM visits b WHERE b.id = a.id "
+    "AND b.v <> a.v)",
+    "anti, of few": "SELECT COUNT(*) FROM visits a WHERE v = 1 AND NOT EXISTS (SELECT 1 FROM visits b WHERE "
+    "b.id = a.id AND b.v < a.v)",
+    "both, of few": "SELECT COUNT(*) FROM visits a WHERE v = 3 AND EXISTS (SELECT 1 FROM visits b WHERE b.id = a.id "
+    "AND b.v <> a.v) AND NOT EXISTS (SELECT 1 FROM visits b WHERE b.id = a.id AND b.v > a.v AND v < 7)",
+    "inner, of few": "SELECT COUNT(*) FROM visits a JOIN (SELECT id, MAX(v) AS v FROM visits GROUP BY id) b "
+    "ON a.id = b.id AND a.v = b.v WHERE a.v = 3",
     "left": "SELECT COUNT(*) FROM p LEFT JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v = 3 GROUP BY id) x "
     "ON p.id = x.id AND p.age > 2 WHERE n IS NULL OR n > 2",
     "left, of few": "SELECT COUNT(*) FROM p LEFT JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v = 3 GROUP BY id) x "

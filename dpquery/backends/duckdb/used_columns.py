@@ -59,7 +59,8 @@ def _collect(relation: Relation, read: set[str]) -> bool:
         case Filter():
             parts = [relation.condition]
         case Project():
-            parts = [column.expression for column in relation.columns]
+            parts = [column.expression for column in relation.columns if column.id in read]
+            parts = parts or [column.expression for column in relation.columns[:1]]
         case Join():
             parts = [*(side for pair in relation.equalities for side in pair), relation.condition]
         case Aggregate():
@@ -73,10 +74,13 @@ def _collect(relation: Relation, read: set[str]) -> bool:
 
 def _narrow(relation: Relation, read: set[str]) -> Relation:
     if isinstance(relation, Scan):
-        kept = tuple(column for column in relation.columns if column.id in read)
-        scaled = tuple(each for each in relation.scaled if each.id in read)
+        kept = tuple([column for column in relation.columns if column.id in read])
+        scaled = tuple([each for each in relation.scaled if each.id in read])
         narrow = replace(relation, columns=kept or relation.columns[:1], scaled=scaled)
         return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None, strata=None)
+    if isinstance(relation, Project):
+        shown = tuple([column for column in relation.columns if column.id in read])
+        relation = replace(relation, columns=shown or relation.columns[:1])
     below = sources(relation)
     return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from dpquery.backends.duckdb.sql.aggregates_sql import exact
+from dpquery.backends.duckdb.sql.looked_for import LOOKED_FOR, is_looked_for, matched
 from dpquery.backends.duckdb.sql.sentinels import combined, is_guarded, joined
 from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.backends.duckdb.sql.values_sql import name, normal
@@ -79,19 +80,18 @@ class RelationWriter:
                 passing = self._passing(relation.condition, is_joined=isinstance(relation.source, Join))
                 return f"SELECT * FROM {self._from(relation.source)} WHERE {passing}"
             case Project():
-                columns = ", ".join(f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns)
+                columns = ", ".join([f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns])
                 columns = columns or "1 AS nothing"
                 return f"SELECT {columns} FROM {self._from(relation.source)}"
             case Join():
                 columns = ", ".join(name(c.id) for c in output(relation)) or "1 AS nothing"
                 if is_guarded(relation):
-                    sides = self._from(relation.left), self._from(relation.right)
-                    return joined(relation, columns, _JOINS[_kind(relation)], sides, self.write)
+                    return self._guarded(relation, columns)
                 return f"SELECT {columns} FROM {self._chain(relation)}"
             case SetOperation():
                 return self._set_operation(relation)
             case Aggregate():
-                return self._aggregate(relation)
+                return self._aggregate(relation, self._nested(relation.source))
             case Window():
                 return self._window(relation)
             case Sort():
@@ -137,6 +137,19 @@ class RelationWriter:
         on = f" ON {' AND '.join(conditions) or 'TRUE'}" if kind != "cross" else ""
         return f"{self._from(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
 
+    def _guarded(self, join: Join, columns: str) -> str:
+        """Returns a join of two private relations. Of what is grouped for it, rows of keys that the left side lacks are
+        left out first."""
+        word, right = _JOINS[_kind(join)], join.right
+        if not (isinstance(right, Aggregate) and is_looked_for(join, right)):
+            return joined(join, columns, word, (self._from(join.left), self._from(right)), self.write)
+        met = matched(join, right)
+        of_met = ", ".join(name(c.id) for c in output(met))
+        rows = joined(met, of_met, _JOINS[met.kind], (self._from(met.left), LOOKED_FOR), self.write)
+        sides = LOOKED_FOR, f"({self._aggregate(right, f'({rows})')})"
+        text = joined(join, columns, word, sides, self.write)
+        return f"WITH {LOOKED_FOR} AS MATERIALIZED ({self.select(join.left)}) {text}"
+
     def _values(self, values: Values) -> str:
         """Returns the literal rows; each cell is bound as a parameter."""
         if not values.columns or not values.rows:
@@ -173,13 +186,13 @@ class RelationWriter:
         columns = ", ".join(name(c.id) for c in output(window))
         return f"SELECT {columns} FROM (SELECT *, {made} FROM {placed}) ORDER BY place"
 
-    def _aggregate(self, aggregate: Aggregate) -> str:
+    def _aggregate(self, aggregate: Aggregate, rows: str) -> str:
         types = {column.id: column.type for column in output(aggregate.source)}
         keys = [name(id) for id in aggregate.group_by]
         shown = [f"{normal(name(id), types[id])} AS {name(id)}" for id in aggregate.group_by]
         columns = [*shown, *(f"{exact(a, self.write)} AS {name(a.id)}" for a in aggregate.aggregates)]
         grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
-        return f"SELECT {', '.join(columns)} FROM {self._nested(aggregate.source)}{grouped}"
+        return f"SELECT {', '.join(columns)} FROM {rows}{grouped}"
 
     def write(self, expression: Expression) -> str:
         """Returns an expression in SQL, over columns named by id.
