@@ -276,10 +276,10 @@ class Replay:
         prepared, parts, reuse = self._divided(entry, (request,))
         if parts.rest.aggregates:
             raise NotRead(IN_STEPS)
-        around = answering.Surroundings(
+        execution = answering.Execution(
             catalog=self.catalog, backend=self.public, ledger=self.ledger, reuse=reuse, analyst=entry.analyst
         )
-        return pipeline.answer((request,), prepared, parts, (answering.Told(),), around)[0]
+        return pipeline.answer((request,), prepared, parts, (answering.Remarks(),), execution)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

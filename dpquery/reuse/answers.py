@@ -45,9 +45,9 @@ class Answered:
 
 
 @contextlib.contextmanager
-def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[Split]:
-    """Lets one thread at a time measure what a query lacks; gives the split as it stands when its turn has come, for
-    another may have measured it meanwhile."""
+def one_at_a_time(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[Split]:
+    """Holds a lock while a query measures what is not stored; yields the split computed anew after waiting, as another
+    thread may have stored it by then."""
     if reuse is None or not parts.rest.aggregates:
         yield parts
         return
@@ -59,7 +59,9 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
         yield parts
 
 
-def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, declared: Declarations) -> Answered:
+def combine_with_stored(
+    parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, declared: Declarations
+) -> Answered:
     """Returns the released tables of a query: what was measured now is stored, and combined with what was stored of
     the same groups, however inexact.
 

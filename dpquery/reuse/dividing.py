@@ -234,7 +234,8 @@ def split(
 
 
 def _anew(wanted: Sequence[Wanted], found: Sequence[Found]) -> Iterator[Found]:
-    """Yields what is found where all sums are measured again, each a little: together they are as exact as planned."""
+    """Yields what is stored but for sums, which are all measured again with more noise: with what is stored of them
+    they are as exact as planned."""
     for one, there in zip(wanted, found, strict=True):
         if one.asked is None:
             yield there

@@ -36,8 +36,8 @@ LEAST_PART = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What is said with an answer, and known before it: of what bounds leave out, and of numbers that say nothing.
+class Remarks:
+    """Notes and warnings of an answer, known before it is measured: what bounds leave out, which numbers say nothing.
 
     Attributes:
         intervals: What adds the intervals of numbers of public rows, by what the answer was computed by.
@@ -49,7 +49,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Execution:
     """Where queries are answered: declarations, data, what was spent, what is stored, and who asks.
 
     Attributes:
@@ -66,8 +66,8 @@ class Surroundings:
     is_reserved: bool = False
 
 
-def measured(
-    requests: Sequence[Request], prepared: Sequence[Prepared], rest: BudgetedPlan, around: Surroundings
+def release_rest(
+    requests: Sequence[Request], prepared: Sequence[Prepared], rest: BudgetedPlan, execution: Execution
 ) -> NoisyAggregates | None:
     """Returns what the gate released of a plan, charged for; None where nothing is lacking."""
     if prepared[0].steps:
@@ -75,33 +75,33 @@ def measured(
     if not rest.aggregates:
         return None
     check_cancelled()
-    _require_unchanged(around.backend)
+    _require_unchanged(execution.backend)
     return release(
         rest,
-        engine=around.backend,
-        allowed=Allowed(steps=around.catalog.work, sizes=around.backend),
-        ledger=around.ledger,
-        analyst=around.analyst,
+        engine=execution.backend,
+        allowed=Allowed(steps=execution.catalog.work, sizes=execution.backend),
+        ledger=execution.ledger,
+        analyst=execution.analyst,
         query=";\n".join(request.recorded for request in requests),
-        least=LEAST_PART if around.is_reserved else around.catalog.defaults.least_charge,
+        least=LEAST_PART if execution.is_reserved else execution.catalog.defaults.least_charge,
     )
 
 
 def after_charge(noisy: NoisyAggregates | None, compute: Callable[[], Made]) -> Made:
-    """Returns what is computed after a charge, whose failures are one error; where nothing was charged, as they are."""
+    """Returns compute(). If something was charged, any exception becomes the one constant error (`one_error`)."""
     return compute() if noisy is None or noisy.entry is None else one_error(compute, noisy.entry)
 
 
-def finished(
+def finish_all(
     requests: Sequence[Request],
     prepared: Sequence[Prepared],
-    told: Sequence[Told],
+    remarks: Sequence[Remarks],
     answered: Answered,
     backend: Backend,
 ) -> Batch:
     """Returns the answers that follow from released and public tables."""
     results, tables = [], answered.tables[: len(prepared[0].read)]
-    for request, made, said in zip(requests, prepared, told, strict=True):
+    for request, made, said in zip(requests, prepared, remarks, strict=True):
         done = finish(
             tables,
             made.private.result,
@@ -135,21 +135,21 @@ def finished(
     return Batch(results, charge=answered.charge, guarantee=answered.guarantee, measurements=answered.measurements)
 
 
-def told_of(
+def remarks_of(
     requests: Sequence[Request],
     prepared: Sequence[Prepared],
     measured: tuple[Measurement, ...],
     reuse: Reuse | None,
     profiles: KnownProfiles,
     catalog: Catalog,
-) -> list[Told]:
+) -> list[Remarks]:
     """Returns for each query what is told with its answer; refuses errors that are out of reach."""
     bounds = requests[0].bounds
     ranked = [made for made in measured if made.unit == "ranks"]
     for request, one in zip(requests, prepared, strict=True):
         profiles.require_reachable(one, request, reuse)
     return [
-        Told(
+        Remarks(
             notes=profiles.notes(one, measured, bounds, reuse),
             warnings=(
                 *unlisted_constants(one.private.aggregates, catalog),

@@ -24,6 +24,7 @@ from dpquery.plan.logical import Aggregate, Filter, Project, Relation, Scan, Set
 from dpquery.plan.types import Value
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.planner.protect.weighing import private_scans
 from dpquery.result.choices import ABOVE
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.dividing import Reuse
@@ -331,7 +332,7 @@ def weighed_tables(aggregate: PrivateAggregate, *, limited: bool = False) -> Ite
     weighing = aggregate.weights.weighing
     by_units = (Count.UNITS, Count.DECIDING)
     counts_units = all(measure.count in by_units for measure in aggregate.measures)  # rows of any weight
-    for scan in _scans(aggregate.source):
+    for scan in private_scans(aggregate.source):
         is_cut = scan.row_limit <= LARGEST_CUT
         is_stored = weighing is Weighing.STORED and scan.weight is not None
         if is_cut or limited or ((weighing is Weighing.COUNTED or is_stored) and not counts_units):
@@ -358,13 +359,6 @@ def single_table(aggregate: PrivateAggregate) -> str | None:
     while isinstance(relation, Project | Filter):
         relation = relation.source
     return relation.table if isinstance(relation, Scan) and not relation.public else None
-
-
-def _scans(relation: Relation) -> Iterator[Scan]:
-    if isinstance(relation, Scan) and not relation.public:
-        yield relation
-    for source in sources(relation):
-        yield from _scans(source)
 
 
 def _stored(relation: Relation, ids: frozenset[str]) -> Iterator[tuple[str, str]]:

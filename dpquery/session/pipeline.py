@@ -1,6 +1,7 @@
-"""The flow of a query, a call for each stage: `plan`, from text to what is measured, and `answer`, from there on.
+"""The flow of a query, a call for each stage: `plan`, from text to what is measured; `divide`, what of that is stored;
+and `answer`, which releases the rest. A session calls them in this order.
 
-The parts of the first are in `planning.py`, those of the second in `answering.py`.
+The parts of the first are in `planning.py`, those of the last in `answering.py`.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from dpquery.catalog import Catalog
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.passes import BUDGET, PROTECT, Draft, Observer, run_passes
 from dpquery.result.batch import Batch
-from dpquery.reuse.answers import combined, turn
+from dpquery.reuse.answers import combine_with_stored, one_at_a_time
 from dpquery.reuse.dividing import Reuse, Split, split
-from dpquery.session.answering import Surroundings, Told, after_charge, finished, measured
+from dpquery.session.answering import Execution, Remarks, after_charge, finish_all, release_rest
 from dpquery.session.options import Request
 from dpquery.session.planning import (
     Prepared,
-    bound,
-    first_refused,
-    in_form_of_store,
-    located,
-    prepared_of,
+    as_stored,
+    bind_all,
+    blaming_one,
+    errors_located,
+    prepare,
     require_answerable,
+    share_measurements,
     terms_of,
-    together,
 )
 
 
@@ -53,21 +54,21 @@ def plan(
     """
     terms = terms_of(requests[0], catalog, ledger, public)
 
-    def private(some: Sequence[Request]) -> Draft:
-        return run_passes(PROTECT, Draft(logical=bound(some, catalog)), terms, observe)
+    def protect(some: Sequence[Request]) -> Draft:
+        return run_passes(PROTECT, Draft(logical=bind_all(some, catalog)), terms, observe)
 
-    with located(requests):
-        protected = first_refused(requests, private)
-        budgeted = run_passes(BUDGET, protected, terms, observe)
-        chosen = together(protected, budgeted, requests[0], terms, ledger, derives)
-        require_answerable(chosen, terms, gaps)
-    return prepared_of(chosen)
+    with errors_located(requests):
+        private = blaming_one(requests, protect)
+        budgeted = run_passes(BUDGET, private, terms, observe)
+        shared = share_measurements(private, budgeted, requests[0], terms, ledger, derives)
+        require_answerable(shared, terms, gaps)
+    return prepare(shared)
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
     """Returns what of prepared queries is stored, and what is to be measured; reads no private row."""
     first, declared = prepared[0], ledger.declarations
-    wanted, plain = in_form_of_store(first, declared, reuse)
+    wanted, plain = as_stored(first, declared, reuse)
     return split(first.budgeted, wanted, reuse, declared, first.follows, plain, len(first.read), first.failure)
 
 
@@ -75,17 +76,17 @@ def answer(
     requests: Sequence[Request],
     prepared: Sequence[Prepared],
     parts: Split,
-    told: Sequence[Told],
-    around: Surroundings,
+    remarks: Sequence[Remarks],
+    execution: Execution,
 ) -> Batch:
     """Answers queries that were planned together: the stages in order, and nothing else.
 
     Args:
         parts: What of them is stored, and what is to be measured.
-        told: For each what its answer says beside its intervals.
+        remarks: For each what its answer says beside its intervals.
     """
-    declared = around.ledger.declarations
-    with turn(parts, around.reuse, declared) as lacking:
-        noisy = measured(requests, prepared, lacking.rest, around)
-        answered = after_charge(noisy, lambda: combined(lacking, noisy, around.reuse, declared))
-    return after_charge(noisy, lambda: finished(requests, prepared, told, answered, around.backend))
+    reuse, declared = execution.reuse, execution.ledger.declarations
+    with one_at_a_time(parts, reuse, declared) as lacking:
+        noisy = release_rest(requests, prepared, lacking.rest, execution)
+        released = after_charge(noisy, lambda: combine_with_stored(lacking, noisy, reuse, declared))
+    return after_charge(noisy, lambda: finish_all(requests, prepared, remarks, released, execution.backend))

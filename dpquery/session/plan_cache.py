@@ -24,9 +24,9 @@ LARGEST = 10_000
 
 @dataclass(slots=True)
 class PlanCache:
-    """The last plans, each with the terms under which it was made: the ledger's, and how many rows a unit has in each
-    table, which a profile may have told since. They follow from these, from the catalog,
-    from public tables, which are read once, and from the request alone: one that reads the clock is not kept."""
+    """The last plans of a session. A plan holds for one budget, one set of declarations and one number of rows of a
+    unit in each table, which a profile may tell; for the rest it follows from the catalog, from public tables, which
+    are read once, and from the request. One that reads the clock is not kept."""
 
     known: OrderedDict[object, tuple[object, tuple[Prepared, ...]]] = field(default_factory=OrderedDict)
 

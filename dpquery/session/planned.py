@@ -19,7 +19,7 @@ from dpquery.plan.logical import output
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.dividing import Split
-from dpquery.session.answering import Told
+from dpquery.session.answering import Remarks
 from dpquery.session.explain import explain, ranks_needed, show_passes
 from dpquery.session.planning import Prepared
 from dpquery.units.blocks import Touched
@@ -125,7 +125,7 @@ def _no_prices() -> pd.DataFrame:
 def told_with_plan(
     prepared: Prepared,
     parts: Split,
-    known: Told,
+    known: Remarks,
     is_known: Callable[[str], bool],
     declared: Declarations,
     trace: Sequence[tuple[Pass, Draft]],

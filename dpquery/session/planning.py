@@ -42,7 +42,7 @@ class Prepared:
         groupings: What is known of the groups of each aggregate of the plan: those of the private plan, and of what is
             measured in place of ranges that are asked together.
         plain: The plan in which these are measured too, for the same charge; None where there are none.
-        notes: What was chosen for groupings of the same rows, for people.
+        notes: What was shared for groupings of the same rows, for people.
         failure: Where errors are asked for, with which probability the interval of a number may not hold.
         steps: How many steps have to be answered before this can be measured; 0 where it can.
     """
@@ -64,7 +64,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class SharedPlan:
     """What is measured of queries that are planned together.
 
     Attributes:
@@ -95,7 +95,7 @@ def terms_of(request: Request, catalog: Catalog, ledger: Ledger, public: PublicF
     )
 
 
-def bound(requests: Sequence[Request], catalog: Catalog) -> tuple[LogicalPlan, ...]:
+def bind_all(requests: Sequence[Request], catalog: Catalog) -> tuple[LogicalPlan, ...]:
     """Returns the logical plans of queries, over the same boundaries: parsed, and their names and types resolved."""
     trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
     if len(requests) > 1:
@@ -104,21 +104,22 @@ def bound(requests: Sequence[Request], catalog: Catalog) -> tuple[LogicalPlan, .
     return (bind_step(tree, catalog, text, request.dialect, request.given, request.step),)
 
 
-def first_refused(requests: Sequence[Request], make: Callable[[Sequence[Request]], Made]) -> Made:
-    """Returns what is made of queries; of several the first that is refused by itself is refused, with its place."""
+def blaming_one(requests: Sequence[Request], make: Callable[[Sequence[Request]], Made]) -> Made:
+    """Returns make(requests). Where several queries are refused together, each is planned by itself, so that the error
+    points at the first one at fault."""
     try:
         return make(requests)
     except QueryError as error:
         if len(requests) == 1:
             raise error.locate(requests[0].text) from None
         for request in requests:
-            first_refused((request,), make)
+            blaming_one((request,), make)
         raise
 
 
 @contextmanager
-def located(requests: Sequence[Request]) -> Iterator[None]:
-    """Gives what is refused meanwhile its place in the text; what fails in another way is an InternalError."""
+def errors_located(requests: Sequence[Request]) -> Iterator[None]:
+    """Adds the place in the query's text to a QueryError raised inside; other exceptions become an InternalError."""
     try:
         yield
     except RecursionError:
@@ -131,9 +132,9 @@ def located(requests: Sequence[Request]) -> Iterator[None]:
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
 
 
-def together(
+def share_measurements(
     protected: Draft, draft: Draft, request: Request, terms: PlanningTerms, ledger: Ledger, derives: bool
-) -> Chosen:
+) -> SharedPlan:
     """Returns what is measured of queries: what was planned, or less, from which the rest follows.
 
     Args:
@@ -155,7 +156,7 @@ def together(
         made = planned_together(protected, draft, terms, ledger, is_little_work, failure)
         if made is not None:
             draft, plain, strategy, more = made
-            return Chosen(
+            return SharedPlan(
                 draft=draft,
                 plan=strategy.plan,
                 plain=plain,
@@ -164,33 +165,33 @@ def together(
                 follows=strategy.follows,
                 notes=strategy.notes,
             )
-    return Chosen(draft=draft, plan=plan, plain=plan, groupings=groupings, failure=failure)
+    return SharedPlan(draft=draft, plan=plan, plain=plan, groupings=groupings, failure=failure)
 
 
-def require_answerable(chosen: Chosen, terms: PlanningTerms, gaps: Gaps) -> None:
+def require_answerable(shared: SharedPlan, terms: PlanningTerms, gaps: Gaps) -> None:
     """Raises UnsupportedQueryError where a plan could be too much work, or needs what the backend lacks."""
-    _require_little_work(chosen.plain, terms.catalog, terms.public)
-    for aggregate in chosen.plan.aggregates:
+    _require_little_work(shared.plain, terms.catalog, terms.public)
+    for aggregate in shared.plan.aggregates:
         require(aggregate.aggregate, terms.catalog, gaps)
 
 
-def prepared_of(chosen: Chosen) -> tuple[Prepared, ...]:
+def prepare(shared: SharedPlan) -> tuple[Prepared, ...]:
     """Returns each query with what is measured of all."""
-    draft, plain = chosen.draft, None
-    if chosen.follows or (chosen.failure is not None and chosen.plan is not chosen.plain):
-        plain = chosen.plain
+    draft, plain = shared.draft, None
+    if shared.follows or (shared.failure is not None and shared.plan is not shared.plain):
+        plain = shared.plain
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
         [
             Prepared(
                 private=one,
-                budgeted=chosen.plan,
-                groupings=chosen.groupings,
+                budgeted=shared.plan,
+                groupings=shared.groupings,
                 reads_clock=reads_clock,
-                follows=chosen.follows,
+                follows=shared.follows,
                 plain=plain,
-                notes=chosen.notes,
-                failure=chosen.failure,
+                notes=shared.notes,
+                failure=shared.failure,
                 steps=draft.logical[0].steps,
             )
             for one in draft.private
@@ -198,10 +199,11 @@ def prepared_of(chosen: Chosen) -> tuple[Prepared, ...]:
     )
 
 
-def in_form_of_store(
+def as_stored(
     prepared: Prepared, declared: Declarations, reuse: Reuse | None
 ) -> tuple[tuple[Wanted, ...], Plain | None]:
-    """Returns what is measured as the store knows it, and the plan in which nothing is left out, where it differs."""
+    """Returns what is measured in the form of the store; and, where some of it is left out because it follows from the
+    rest, also the plan that measures all of it."""
     sources = [budgeted.aggregate.source for budgeted in prepared.budgeted.aggregates]
     said, is_stored = ["" if reuse is None else reuse.catalog.of(source) for source in sources], reuse is not None
     wanted = wanted_of(prepared.budgeted, prepared.groupings, said, declared, is_stored=is_stored)

@@ -23,7 +23,7 @@ from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.affordable import in_words_of
 from dpquery.session.agreed import check_ledger
-from dpquery.session.answering import Surroundings, Told, told_of
+from dpquery.session.answering import Execution, Remarks, remarks_of
 from dpquery.session.dashboard import Dashboard, Planned
 from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
@@ -146,7 +146,7 @@ class Session:
         return options.request(query, params, self._catalog.defaults)
 
     def _answers(self, requests: tuple[Request, ...]) -> Batch:
-        """Returns answers; the same that were made of stored releases alone before are not planned again."""
+        """Returns the answers. Those computed from stored releases alone are kept until something else is stored."""
         reuse, fresh = self._reuse(requests[0].fresh), requests[0].fresh
         keys = tuple(request.key for request in requests)
         if reuse is None or fresh or None in keys:
@@ -161,37 +161,37 @@ class Session:
         return answers
 
     def _measured(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
-        """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
+        """Returns the answers, and whether they may be kept: computed from stored releases alone, whenever asked."""
         prepared = self._prepared(requests, reuse)
         if prepared[0].steps:
             steps = in_steps(requests[0], prepared[0].steps)
             require_enough([self._divided((one,), reuse) for one in steps], self._ledger, self._analyst)
             return answered_in_steps(steps, self.answered), False
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
-        told = self._told(requests, prepared, parts, reuse)
+        remarks = self._remarks(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
-                around = Surroundings(
+                execution = Execution(
                     catalog=self._catalog,
                     backend=self.synopses.engine() if self.synopses.reads(requests) else self._backend,
                     ledger=self._charged,
                     reuse=reuse,
                     analyst=self._analyst,
                 )
-                answers = pipeline.answer(requests, prepared, parts, told, around)
+                answers = pipeline.answer(requests, prepared, parts, remarks, execution)
         except InsufficientBudgetError as error:
             raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
         return answers, is_stored and not prepared[0].reads_clock
 
-    def _told(
+    def _remarks(
         self, requests: tuple[Request, ...], prepared: tuple[Prepared, ...], parts: Split, reuse: Reuse | None
-    ) -> list[Told]:
-        """Returns for each query what is told with its answer; refuses errors that are out of reach."""
+    ) -> list[Remarks]:
+        """Returns for each query what is said with its answer; refuses errors that are out of reach."""
         if self.synopses.reads(requests):
             return self.synopses.told(requests)
         terms = (parts.measurements(self._ledger.declarations), reuse, self._profiles, self._catalog)
-        return told_of(requests, prepared, *terms)
+        return remarks_of(requests, prepared, *terms)
 
     def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
@@ -273,7 +273,7 @@ class Session:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
-        (known,) = self._told((request,), (prepared,), parts, reuse)
+        (known,) = self._remarks((request,), (prepared,), parts, reuse)
 
         def table() -> pd.DataFrame:
             given = request, lambda other: self._prepared((other,), reuse)[0], self._ledger

@@ -14,7 +14,7 @@ from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
-from dpquery.session.answering import Told
+from dpquery.session.answering import Remarks
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
 from dpquery.session.synopsis_buying import Buying
@@ -146,13 +146,13 @@ class Synopses(Mapping[str, Synopsis]):
         catalog, engine = self.declared.with_tables(public), self.engine()
         return pipeline.plan(requests, catalog=catalog, ledger=self.buying.ledger, public=engine, gaps=engine.gaps)
 
-    def told(self, requests: Sequence[Request]) -> list[Told]:
+    def told(self, requests: Sequence[Request]) -> list[Remarks]:
         """Returns what the answers to queries over synopses say."""
         names = [{one.name.casefold() for one in _named(request)} for request in requests]
         notes = {name.casefold(): one.note for name, one in self.items()}
         known = partial(with_intervals, synopses=self._read()[0])
         told = [tuple(note for name, note in notes.items() if name in said) for said in names]
-        return [Told(notes=one, intervals=known) for one in told]
+        return [Remarks(notes=one, intervals=known) for one in told]
 
     def close(self) -> None:
         """Ends the engine of synopses."""

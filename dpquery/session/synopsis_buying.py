@@ -26,7 +26,7 @@ from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.result.measurements import Measurement
 from dpquery.session import pipeline
-from dpquery.session.answering import Surroundings, Told
+from dpquery.session.answering import Execution, Remarks
 from dpquery.session.options import Options, Request
 from dpquery.session.planning import Prepared
 from dpquery.synopsis.axes import Axis, axes_of
@@ -181,7 +181,7 @@ class Buying:
         """Returns what the gate released for a question by itself: no stored number is read or kept."""
         request, prepared = self._planned(question, table, axes, loss)
         parts = pipeline.divide(prepared, ledger=self.ledger, reuse=None)
-        around = Surroundings(
+        execution = Execution(
             catalog=self.catalog,
             backend=self.backend,
             ledger=reserved,
@@ -189,7 +189,7 @@ class Buying:
             analyst=self.analyst,
             is_reserved=True,
         )
-        (answer,) = pipeline.answer((request,), prepared, parts, (Told(),), around)
+        (answer,) = pipeline.answer((request,), prepared, parts, (Remarks(),), execution)
         *keys, numbers = (column.to_pylist() for column in answer.to_arrow().columns)
         (measurement,) = answer.measurements
         shape = shape_of(Mechanism(measurement.mechanism))

@@ -33,8 +33,8 @@ def strategy_of(
     is_little_work: Callable[[BudgetedPlan], bool],
     kept: frozenset[str] | None = None,
 ) -> tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]:
-    """Returns what is measured of queries whose answers are reconciled, with the plan in which nothing is left out, and
-    what is known of the groups of what is measured beside it.
+    """Returns a draft, the plan that measures all of it, a strategy that measures less, and the groupings of what the
+    strategy adds, for queries whose answers are estimated by least squares.
 
     Args:
         kept: Where losses are scaled afterwards, so that errors are kept: the ids of what is measured as it is planned.
@@ -114,7 +114,7 @@ CLOSE = 0.995
 MARGIN = 1.0002
 FINE = 10**9
 
-Chosen = tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]
+Shared = tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]
 
 
 def planned_together(
@@ -124,7 +124,7 @@ def planned_together(
     ledger: Ledger,
     is_little_work: Callable[[BudgetedPlan], bool],
     failure: Fraction | None,
-) -> Chosen | None:
+) -> Shared | None:
     """Returns what is measured of queries whose answers are reconciled; None where it is what was planned.
 
     Args:
@@ -133,15 +133,15 @@ def planned_together(
     if failure is None:
         return strategy_of(protected, draft, terms, ledger, is_little_work)
 
-    def choose(plan: BudgetedPlan, kept: frozenset[str]) -> Chosen:
+    def choose(plan: BudgetedPlan, kept: frozenset[str]) -> Shared:
         return strategy_of(protected, replace(draft, budgeted=plan), terms, ledger, is_little_work, kept)
 
     return _least_loss(choose, draft, failure, ledger)
 
 
 def _least_loss(
-    choose: Callable[[BudgetedPlan, frozenset[str]], Chosen], draft: Draft, failure: Fraction, ledger: Ledger
-) -> Chosen | None:
+    choose: Callable[[BudgetedPlan, frozenset[str]], Shared], draft: Draft, failure: Fraction, ledger: Ledger
+) -> Shared | None:
     """Returns what is measured so that each number is found as exact as it would be by its own measurement, for less
     than all of these; None where nothing cheaper is found.
 
