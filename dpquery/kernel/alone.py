@@ -73,8 +73,8 @@ def _about(square: float, epsilon: float) -> float:
 
 
 def factor_alone(plan: BudgetedPlan, neighbours: Neighbours, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Returns by what all losses of rho of a plan may be multiplied so that what it pays in rho is (epsilon, delta)-DP;
-    at least 1 where that is shown of the plan itself, 0 where nothing is known.
+    """Returns the factor by which each rho of a plan may grow while what is paid in rho stays (epsilon, delta)-DP: at
+    least 1 where the plan as it is satisfies that, 0 where nothing could be shown.
 
     Claim:
         Of Gaussian noise, beside the deltas of selections; of other noise that is paid in rho nothing is known. A

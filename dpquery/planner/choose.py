@@ -83,8 +83,8 @@ def all_released(query: PrivatePlan) -> PrivatePlan:
 def _errors_of_columns(
     queries: Sequence[PrivatePlan], plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours
 ) -> ColumnErrors | None:
-    """Returns how far each column is off, at public guesses of the data and to first order, but for those of which
-    nothing is known; None where the noise cannot be sampled."""
+    """Returns the expected error of each column to first order, with public guesses in place of the data; columns of
+    which nothing is known are left out. None where some noise cannot be sampled."""
     aggregates = queries[0].aggregates
     try:
         deviations = expected_errors(plan, (), neighbours)

@@ -136,3 +136,8 @@ def as_column(values: Values, type: Type) -> pa.Array:
     filled = values if type.kind is Kind.FLOAT64 else np.where(missing, 0, values)
     plain = {Kind.FLOAT64: np.float64, Kind.INT64: np.int64, Kind.BOOLEAN: np.bool_}[type.kind]
     return pa.array(filled.astype(plain), arrow_type(type), mask=missing)
+
+
+def is_number(type: pa.DataType) -> bool:
+    """Whether values of a type are integers, floats or decimals."""
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpquery.result.arrays import is_number
 from dpquery.result.table import Result
 
 ENDS = ("low", "high")
@@ -56,11 +57,6 @@ def with_intervals(answer: Result, noisy: Collection[int] | None = None) -> pa.T
             names.append(beside)
             columns.append(_floats(bounds[(name, end)].to_numpy() if i in carried else None, len(table)))
     return pa.Table.from_arrays(columns, names=names)
-
-
-def is_number(type: pa.DataType) -> bool:
-    """Whether values of a type have an interval in columns of numbers."""
-    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
 def _floats(values: NDArray[np.float64] | None, rows: int) -> pa.ChunkedArray:

@@ -19,6 +19,7 @@ from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
 from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.result.arrays import is_number
 from dpquery.result.bins import Axis
 from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
@@ -250,7 +251,7 @@ class Result:
         """Returns so many rows for people, each noisy cell with its interval; neither notes nor the charge."""
         rows = self.cells(most)
         widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(self.columns)]
-        numeric = [_is_number(field.type) for field in self._table.schema]
+        numeric = [is_number(field.type) for field in self._table.schema]
         lines = [_line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
         lines += [_line(row, widths, numeric) for row in rows]
         return "\n".join([*lines, *self._more(most)])
@@ -259,7 +260,7 @@ class Result:
         return str(self)
 
     def _repr_html_(self) -> str:
-        numeric = [_is_number(field.type) for field in self._table.schema]
+        numeric = [is_number(field.type) for field in self._table.schema]
         align = ['style="text-align:right"' if right else 'style="text-align:left"' for right in numeric]
         head = "".join(f"<th {a}>{html.escape(name)}</th>" for a, name in zip(align, self.columns, strict=True))
         body = "".join(
@@ -357,10 +358,6 @@ def _exact(value: object) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:.0f}"
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else _value(value)
-
-
-def _is_number(type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from dpquery.accuracy.rules import Interval
 from dpquery.plan.intervals import range_of
+from dpquery.result.arrays import is_number
 from dpquery.result.choices import RankError
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
@@ -25,9 +26,9 @@ def warnings_of(
     measurements: Sequence[Measurement],
     ranks: Mapping[str, RankError],
 ) -> tuple[str, ...]:
-    """Returns that no group was shown, or where in half of a column's rows or more intervals are as wide as the range
-    that all its values have, or groups are too small for a quantile, a minimum or a maximum, and where any number lies
-    outside its interval, as a total divided by a count does that is as small as its noise.
+    """Returns sentences for people: no group was shown; in half of a column's rows or more the interval is as wide as
+    the range of all values, or the group too small for a quantile, a minimum or a maximum; a number is outside its
+    interval, as a total may be that is divided by a count as small as its noise.
 
     It follows from the plan and from what is released, so it says nothing more of the data.
     """
@@ -89,7 +90,7 @@ def _as_wide_as_the_range(finished: Finished, name: str, interval_of: Callable[[
 
 def _outside(column: pa.ChunkedArray, interval: Interval) -> int:
     """Returns how many numbers of a column lie outside their intervals by more than rounding."""
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)):
+    if not is_number(column.type):
         return 0
     values = pc.cast(column, pa.float64(), safe=False).to_numpy()
     slack = 1e-9 * (1 + np.abs(values))

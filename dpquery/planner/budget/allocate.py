@@ -177,8 +177,8 @@ class _Split:
         ]
 
     def within(self, epsilon: Fraction, delta: Fraction, made: Callable[[Fraction], list[Noise]]) -> list[Noise]:
-        """Returns noises of which those that are paid in rho are (epsilon, delta)-DP together, or none where their rho
-        is too small: it is that of the conversion, or what is more, where that is known of Gaussian noise.
+        """Returns noises of which those that are paid in rho are (epsilon, delta)-DP together: for the rho of the
+        conversion, or the larger one that is proved of Gaussian noise; none where that is too small.
 
         Args:
             made: The noises for a rho.

@@ -88,7 +88,7 @@ class Network:
             scans |= more
         sampled = {leaf for leaf, scan in scans.items() if isinstance(scan, Values) and scan.is_sample}
         pairs = [pair for pair in pairs if not sampled & {*pair}]
-        conditions = tuple(condition for condition, _ in tests if not sampled & {*_leaves(condition)})
+        conditions = tuple(condition for condition, _ in tests if not sampled & {*ids_read(condition)})
         ranges = known.ranges | {
             leaf: within(leaf, known.ranges[leaf], conditions) for leaf in scans if leaf in known.ranges
         }
@@ -107,7 +107,7 @@ class Network:
 
     def related(self) -> list[tuple[str, ...]]:
         """Returns the columns in groups that share no atom and no connection, in order."""
-        places = {id: {self.place(leaf) for leaf in _leaves(meaning)} for id, meaning in self.meanings.items()}
+        places = {id: {self.place(leaf) for leaf in ids_read(meaning)} for id, meaning in self.meanings.items()}
         read = set().union(*places.values()) if places else set()
         net = self._edges(read)
         groups: list[tuple[set[Place], list[str]]] = []
@@ -149,7 +149,7 @@ class Network:
 
     def joined(self, expressions: Iterable[Expression]) -> Atom | None:
         """Returns what all columns that the expressions read may hold together, or None."""
-        leaves = {leaf for expression in expressions for leaf in _leaves(expression)}
+        leaves = {leaf for expression in expressions for leaf in ids_read(expression)}
         net = self._edges({self.place(leaf) for leaf in leaves})
         columns: dict[Place, set[str]] = {place: set() for place in net}
         for leaf in leaves | self._connecting(set(net)) | self._tested(set(net)):
@@ -194,7 +194,7 @@ class Network:
 
     def _tested(self, places: set[Place]) -> set[str]:
         """Returns the columns of public tables by which conditions rule rows of these out."""
-        tested = [set(_leaves(condition)) for condition in self.conditions]
+        tested = [set(ids_read(condition)) for condition in self.conditions]
         return {leaf for leaves in tested if all(self._is_public(leaf, places) for leaf in leaves) for leaf in leaves}
 
     def _is_public(self, leaf: str, places: set[Place]) -> bool:
@@ -281,7 +281,7 @@ def _with_moments(network: Network) -> Network:
     replaced: dict[Expression, tuple[Expression, int]] = {}
     standing: dict[str, tuple[int, Range]] = {}
     for inner, width in read.items():
-        if any(network.values_of(leaf) is None for leaf in _leaves(inner)):
+        if any(network.values_of(leaf) is None for leaf in ids_read(inner)):
             id = f"moment{len(standing)}"
             standing[id] = (width, range_of(inner, network.ranges))
             replaced[inner] = (Column(id=id, type=TIMESTAMP), width)
@@ -314,7 +314,7 @@ def _with_equals(network: Network) -> Network:
 
 def _with_links(network: Network) -> Network:
     links: dict[Place, Link] = {}
-    for leaf in {leaf for meaning in network.meanings.values() for leaf in _leaves(meaning)}:
+    for leaf in {leaf for meaning in network.meanings.values() for leaf in ids_read(meaning)}:
         origin = None if leaf in network.scans else ending_of(leaf, network.relation)
         if isinstance(origin, Join):
             links[network.place(leaf)] = _link(leaf, origin)
@@ -372,5 +372,6 @@ def _computed(expression: Expression) -> Computed:
     return Computed(id="picked", name="", expression=expression)
 
 
-def _leaves(expression: Expression) -> list[str]:
+def ids_read(expression: Expression) -> list[str]:
+    """Returns the ids of the columns that an expression reads, in order."""
     return sorted({column.id for column in columns_of(expression)})

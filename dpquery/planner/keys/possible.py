@@ -18,7 +18,7 @@ from dpquery.kernel.plan import Key
 from dpquery.kernel.selection import sort_key
 from dpquery.plan.definitions import definition
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Expression, columns_of, size_of
+from dpquery.plan.expr import Expression, size_of
 from dpquery.plan.logical import Relation, output, sources
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import Value
@@ -26,7 +26,7 @@ from dpquery.planner.keys.atoms import Atom, Known, Row, Rows
 from dpquery.planner.keys.conditions import conditions_of
 from dpquery.planner.keys.images import MAX_KEYS, MAX_STEPS, MAX_WORK, image_of
 from dpquery.planner.keys.narrowing import narrowed
-from dpquery.planner.keys.network import Network
+from dpquery.planner.keys.network import Network, ids_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +133,12 @@ def _values(id: str, relation: Relation, network: Network) -> Rows | None:
     if found is not None:
         return found
     expression = definition(id, relation)[0]
-    domains = tuple((leaf, values) for leaf in _leaves(expression) if (values := network.values_of(leaf)) is not None)
-    ranges = tuple((leaf, network.ranges[leaf]) for leaf in _leaves(expression) if leaf in network.ranges)
+    domains = tuple((leaf, values) for leaf in ids_read(expression) if (values := network.values_of(leaf)) is not None)
+    ranges = tuple((leaf, network.ranges[leaf]) for leaf in ids_read(expression) if leaf in network.ranges)
     listed = narrowed(expression, image_of(expression, domains, ranges), network.conditions)
     if listed is None:
         return None
     return tuple((value,) for value in listed if value is not None or network.may_be_null(id))
-
-
-def _leaves(expression: Expression) -> list[str]:
-    return sorted({column.id for column in columns_of(expression)})
 
 
 def _are_independent(rows: Rows) -> bool:

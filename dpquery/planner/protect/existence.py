@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from dpquery.plan.definitions import taken_apart
 from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
-from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Join, Project, Relation, is_private, output
 from dpquery.plan.types import FLOAT64
+from dpquery.planner.protect.simpler import all_of
 
 
 def asking_existence(source: Relation, read: Collection[str]) -> Relation:
@@ -61,15 +61,11 @@ def _kept(
     rest = [substitute(condition, equal) for condition in rest]
     if not all(_ids(part) <= left for part in (*rest, *(over[id] for id in read))):
         return None
-    tested = Filter(source=join.right, condition=_all(tests)) if tests else join.right
+    tested = Filter(source=join.right, condition=all_of(tests)) if tests else join.right
     made: Relation = replace(join, kind="semi", right=tested)
     columns = {id: value if _ids(value) <= left else Literal(value=None, type=value.type) for id, value in over.items()}
-    return (Filter(source=made, condition=_all(rest)) if rest else made), columns
+    return (Filter(source=made, condition=all_of(rest)) if rest else made), columns
 
 
 def _ids(expression: Expression) -> set[str]:
     return {column.id for column in columns_of(expression)}
-
-
-def _all(parts: list[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else call("and", tuple(parts))

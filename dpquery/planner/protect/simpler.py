@@ -59,7 +59,8 @@ def _tested(join: Join, catalog: Catalog) -> Relation:
     if not moved:
         return join
     rest = [part for part in parts if part not in moved]
-    return _filter(Filter(source=replace(join, condition=_all(rest) if rest else None), condition=_all(moved)), catalog)
+    left = replace(join, condition=all_of(rest) if rest else None)
+    return _filter(Filter(source=left, condition=all_of(moved)), catalog)
 
 
 def _filter(filtered: Filter, catalog: Catalog) -> Relation:
@@ -97,7 +98,7 @@ def _numbered(filtered: Filter, join: Join, names: dict[str, str], catalog: Cata
         given = {column.id for column in output(side)}
         moved = [part for part in parts if kept[place] and _tests_number(part, names, given, side)]
         if moved:
-            tested = Filter(source=side, condition=_all([_renamed(part, names) for part in moved]))
+            tested = Filter(source=side, condition=all_of([_renamed(part, names) for part in moved]))
             below = _filter(tested, catalog)
             made = replace(join, left=below) if place == 0 else replace(join, right=below)
             rest = _filtered(_instead(filtered.source, made), [part for part in parts if part not in moved])
@@ -162,7 +163,7 @@ def _compared(filtered: Filter, join: Join, names: dict[str, str]) -> Relation:
         return filtered
     given = [] if join.condition is None else [join.condition]
     kind = "inner" if join.kind == "cross" else join.kind
-    made = replace(join, kind=kind, condition=_all([*given, *moved]))
+    made = replace(join, kind=kind, condition=all_of([*given, *moved]))
     return _filtered(_instead(filtered.source, made), kept)
 
 
@@ -178,10 +179,11 @@ def _instead(relation: Relation, join: Relation) -> Relation:
 
 
 def _filtered(relation: Relation, parts: list[Expression]) -> Relation:
-    return Filter(source=relation, condition=_all(parts)) if parts else relation
+    return Filter(source=relation, condition=all_of(parts)) if parts else relation
 
 
-def _all(parts: list[Expression]) -> Expression:
+def all_of(parts: list[Expression]) -> Expression:
+    """Returns the conjunction of conditions, at least one."""
     return parts[0] if len(parts) == 1 else call("and", tuple(parts))
 
 

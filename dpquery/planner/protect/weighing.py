@@ -276,3 +276,11 @@ def _limited(relation: Relation, names: frozenset[str], catalog: Catalog) -> Rel
         most = limit_of(relation, catalog) if relation.ownership is not None and relation.table in names else None
         return relation if most is None else replace(relation, row_limit=min(relation.row_limit, most))
     return with_sources(relation, tuple(_limited(source, names, catalog) for source in sources(relation)))
+
+
+def private_scans(relation: Relation) -> Iterator[Scan]:
+    """Yields the scans of private tables, left before right."""
+    if isinstance(relation, Scan) and not relation.public:
+        yield relation
+    for source in sources(relation):
+        yield from private_scans(source)

@@ -6,7 +6,6 @@ numbers: post-processing. It is no part of the guarantee: docs/proofs/compositio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from dpquery.catalog import Catalog
@@ -26,7 +25,6 @@ from dpquery.plan.logical import (
     Project,
     Relation,
     Released,
-    Scan,
     Values,
     Withheld,
     output,
@@ -34,6 +32,7 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import INT64
+from dpquery.planner.protect.weighing import private_scans
 
 
 def without_few(logical: LogicalPlan, catalog: Catalog) -> LogicalPlan:
@@ -65,15 +64,8 @@ def without_few(logical: LogicalPlan, catalog: Catalog) -> LogicalPlan:
 
 def _least(source: Relation, catalog: Catalog) -> int | None:
     """Returns the largest number of people that a table of the relation asks for; None where none does."""
-    asked = [n for scan in _scans(source) if (n := least_units(catalog.tables[scan.table], catalog)) is not None]
+    asked = [n for scan in private_scans(source) if (n := least_units(catalog.tables[scan.table], catalog)) is not None]
     return max(asked, default=None)
-
-
-def _scans(relation: Relation) -> Iterator[Scan]:
-    if isinstance(relation, Scan) and not relation.public:
-        yield relation
-    for source in sources(relation):
-        yield from _scans(source)
 
 
 def _people(index: int) -> Column:

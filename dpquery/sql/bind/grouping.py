@@ -22,6 +22,7 @@ from dpquery.sql.bind.looked_up import led_by, with_looked_up, without_looked_up
 from dpquery.sql.bind.public_side import check_groups, rows_counted, with_all_keys, with_unmatched
 from dpquery.sql.bind.scope import Context, PublicSide, Scope
 from dpquery.sql.bind.subqueries import JoinedSubqueries
+from dpquery.sql.parse.lists import is_text
 from dpquery.sql.parse.parse import span_of
 
 MAX_GROUPING = 62
@@ -94,7 +95,7 @@ class Grouping:
         kept = [
             node
             for node in group.expressions
-            if (_is_text(node) and node.name in names) or not _is_constant(self._key_tree(node))
+            if (is_text(node) and node.name in names) or not _is_constant(self._key_tree(node))
         ]
         if len(kept) == len(group.expressions) or not (kept or is_private(self._source.relation)):
             return group
@@ -250,7 +251,7 @@ class Grouping:
         """Returns the id of a key's column."""
         key = Binder(self._context, self._source, subqueries=self._below).bind(node)
         if isinstance(key, Literal):
-            advice = "Names stand in double quotes, or in none." if _is_text(node) else ""
+            advice = "Names stand in double quotes, or in none." if is_text(node) else ""
             raise self._context.unsupported("GROUP BY a constant is not supported", node, advice)
         return self._as_key(key).id
 
@@ -298,10 +299,6 @@ def _holds_always(node: exp.Expression) -> bool:
 
 def _parts(column: AggregateColumn) -> list[Expression]:
     return [part for part in (column.argument, column.second, column.filter) if part is not None]
-
-
-def _is_text(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _is_constant(node: exp.Expression) -> bool:

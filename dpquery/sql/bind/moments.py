@@ -23,6 +23,7 @@ from dpquery.plan.types import DATE, INT64, TEXT, TIMESTAMP
 from dpquery.plan.zones import UTC, is_shown_twice, wall_clock
 from dpquery.sql.bind.scope import Context
 from dpquery.sql.names.date_formats import FORMATS, Made, format_of, is_to_char
+from dpquery.sql.parse.lists import is_text
 from dpquery.sql.parse.parse import span_of
 
 _UTC = re.compile(r"(?:\s*(?:[zZ]|[+-]00(?::?00)?)|\s+(?:UTC|GMT|utc|gmt))$")
@@ -51,20 +52,20 @@ def _constant(node: exp.Expression, zone: str | None) -> exp.Expression | None:
     match node:
         case exp.StrToTime() | exp.StrToDate() if _carries(node, "this", "format", "safe"):
             text, form = node.this, node.args.get("format")
-            if _is_text(text) and isinstance(form, exp.Literal) and _is_text(form):
+            if is_text(text) and isinstance(form, exp.Literal) and is_text(form):
                 moment = _parsed(text.name, form.name)
                 if moment is not None:
                     shown = moment.date().isoformat() if isinstance(node, exp.StrToDate) else moment.isoformat(sep=" ")
                     return _cast(exp.Literal.string(shown), "date" if isinstance(node, exp.StrToDate) else "timestamp")
         case exp.Cast() if _is_timestamptz(node.args["to"]) and _carries(node, "this", "to"):
-            if not _is_text(node.this):
+            if not is_text(node.this):
                 return _cast(node.this.copy(), "timestamp")
             return _cast(exp.Literal.string(_on_the_clock(node.this.name, zone)), "timestamp")
-        case exp.Cast() if node.args["to"].this is exp.DataType.Type.TIMESTAMP and _is_text(node.this):
+        case exp.Cast() if node.args["to"].this is exp.DataType.Type.TIMESTAMP and is_text(node.this):
             in_utc = zone in ("", UTC) and _UTC.search(node.this.name)
             if _carries(node, "this", "to") and in_utc and ":" in node.this.name:
                 return _cast(exp.Literal.string(_UTC.sub("", node.this.name)), "timestamp")
-        case exp.AtTimeZone() if _carries(node, "this", "zone") and _is_text(node.args["zone"]):
+        case exp.AtTimeZone() if _carries(node, "this", "zone") and is_text(node.args["zone"]):
             said = node.args["zone"].name
             if said == zone or (zone in ("", UTC) and said.lower() in _ZONES):
                 return exp.Paren(this=node.this.copy())  # between instants and this very clock nothing changes
@@ -105,10 +106,6 @@ def without_zones(arguments: Sequence[Expression], zone: str | None) -> list[Exp
 
 def _carries(node: exp.Expression, *keys: str) -> bool:
     return all(name in keys or value in (None, False, []) for name, value in node.args.items())
-
-
-def _is_text(node: object) -> bool:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _is_timestamptz(node: exp.Expression) -> bool:

@@ -65,7 +65,7 @@ def with_plain_forms(tree: exp.Expr) -> exp.Expr:
     """Returns the tree with intervals in place of texts that are cast to them, and comparisons in place of ranges."""
     for node in list(tree.walk()):
         made: exp.Expr | None = None
-        if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.INTERVAL and _is_text(node.this):
+        if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.INTERVAL and is_text(node.this):
             one = in_one_unit(node.this.name)
             made = None if one is None else exp.maybe_parse(f"INTERVAL '{one}'", dialect="postgres")
         elif isinstance(node, exp.ArrayContainedBy) and len(ends := _ends(node.expression)) == 2:
@@ -77,7 +77,8 @@ def with_plain_forms(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _is_text(node: object) -> bool:
+def is_text(node: object) -> bool:
+    """Whether a node is a constant text."""
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 

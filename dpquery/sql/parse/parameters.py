@@ -164,7 +164,7 @@ def fill(tree: exp.Expr, placeholders: list[Placeholder], given: Given) -> exp.E
         return tree
     replaced = 0
     for node in list(tree.walk()):
-        if isinstance(node, exp.Column) and _is_mark(node.this) and set(_present(node)) == {"this"}:
+        if isinstance(node, exp.Column) and _is_mark(node.this) and set(present(node)) == {"this"}:
             number = int(node.this.name[1:])
             is_list = type(values[number]) is list and is_list_place(node)
             made = (
@@ -201,7 +201,8 @@ def _is_mark(node: object) -> bool:
     return isinstance(node, exp.Identifier) and node.name.startswith(_MARK)
 
 
-def _present(node: exp.Expression) -> list[str]:
+def present(node: exp.Expression) -> list[str]:
+    """Returns the names of the parts that a node of the tree has."""
     return [name for name, value in node.args.items() if value not in (None, False, [], ())]
 
 

@@ -21,7 +21,7 @@ from dpquery.catalog.names import composed
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
 from dpquery.sql.parse.intervals import with_whole_intervals
 from dpquery.sql.parse.lists import as_select, with_lists_as_in, with_plain_forms
-from dpquery.sql.parse.parameters import Given, Placeholder, fill, mark, with_dollars_marked
+from dpquery.sql.parse.parameters import Given, Placeholder, fill, mark, present, with_dollars_marked
 
 DIALECTS = ("postgres", *sorted({one.value for one in Dialects} - {"", "postgres"}))
 """The dialects that queries may be in; the first where nothing is said."""
@@ -139,7 +139,7 @@ def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
     """
     found, placeholders = read(text, dialect)
     tree = with_plain_forms(with_lists_as_in(fill(found, placeholders, params)))
-    while isinstance(tree, exp.Subquery) and set(_present(tree)) <= {"this"}:
+    while isinstance(tree, exp.Subquery) and set(present(tree)) <= {"this"}:
         tree = tree.this
     tree = as_select(tree)
     if not isinstance(tree, exp.Select | exp.SetOperation):
@@ -192,10 +192,6 @@ def _closed(text: str, start: int, end: int) -> int:
         depth += {"(": 1, ")": -1}.get(text[after], 0)
         after += 1
     return after if depth <= 0 and after - end < 200 else end
-
-
-def _present(node: exp.Expression) -> list[str]:
-    return [name for name, value in node.args.items() if value not in (None, False, [], ())]
 
 
 def _check_text(text: str) -> None:
