@@ -133,9 +133,11 @@ def test_joins_made_early_keep_the_rows_and_make_no_more_of_them() -> None:
         drawn = Drawn(chance, projects=False)
         relation = drawn.relation(3)
         made = ordered(relation)
+        if made == relation:
+            continue
         assert drawn.kept(made) == drawn.kept(relation)
         assert max(drawn.sizes(made)) <= max(drawn.sizes(relation))
-        moved += made != relation
+        moved += 1
     assert moved > 50
 
 
@@ -144,7 +146,9 @@ def test_moved_and_following_filters_keep_the_rows() -> None:
     for _ in range(RELATIONS):
         drawn = Drawn(chance, projects=True)
         relation = drawn.relation(3)
-        assert drawn.kept(pushed(relation, [], DECLARED)) == drawn.kept(relation)
+        made = pushed(relation, [], DECLARED)
+        if made != relation:
+            assert drawn.kept(made) == drawn.kept(relation)
 
 
 def test_what_follows_filters_public_rows_only() -> None:
