@@ -17,7 +17,7 @@ from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.kernel.work import Allowed
 from dpquery.plan.logical import Relation
-from dpquery.planner.keys.unlisted import unlisted_constants
+from dpquery.planner.keys.conditions import unlisted_constants
 from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import Finished, finish
 from dpquery.result.table import Result

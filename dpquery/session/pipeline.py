@@ -6,7 +6,10 @@ The parts of the first are in `planning.py`, those of the last in `answering.py`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from threadpoolctl import ThreadpoolController
 
 from dpquery.backends.base import PublicFacts
 from dpquery.backends.features import NO_GAPS, Gaps
@@ -30,7 +33,19 @@ from dpquery.session.planning import (
     terms_of,
 )
 
+_LIBRARIES = ThreadpoolController()
 
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Limits linear algebra to one thread: those of OpenBLAS wait for each other in busy loops, so that where other
+    work has the processors two take up to twenty times as long. Until
+    https://github.com/OpenMathLib/OpenBLAS/issues/5171 ends."""
+    with _LIBRARIES.limit(limits=1, user_api="blas"):
+        yield
+
+
+@one_thread()
 def plan(
     requests: Sequence[Request],
     *,
@@ -65,6 +80,7 @@ def plan(
     return prepare(shared)
 
 
+@one_thread()
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
     """Returns what of prepared queries is stored, and what is to be measured; reads no private row."""
     first, declared = prepared[0], ledger.declarations
@@ -72,6 +88,7 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     return split(first.budgeted, wanted, reuse, declared, first.follows, plain, len(first.read), first.failure)
 
 
+@one_thread()
 def answer(
     requests: Sequence[Request],
     prepared: Sequence[Prepared],
