@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import defaultdict
 from collections.abc import Generator
 
@@ -10,6 +11,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more of them wait for each other where workers share the cores
 gc.disable()  # what is imported and collected stays: to look for garbage among it takes long
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # what an example takes says something about the machine, and nothing about the code
