@@ -6,7 +6,9 @@ Each measure's change is weighed with its own scale: what `check_inputs` adds up
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from random import Random
 
@@ -14,12 +16,15 @@ import pytest
 
 import dpquery as dp
 from tests.properties import queries
-from tests.properties.neighbours import Hall, Prepared, check_inputs, realised_loss
+from tests.properties.neighbours import Database, Hall, Prepared, check_inputs, realised_loss
 from tests.properties.queries import Query
 from tests.properties.test_neighbours import NOBODY, databases, people, visits
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, Rows, World, catalog_of, world
 
-BUDGETS: tuple[dict[str, object], ...] = ({"epsilon": 100_000}, {"epsilon": 100_000, "delta": "1/10"})
+BUDGETS: dict[str, dict[str, object]] = {
+    "pure": {"epsilon": 100_000},
+    "approximate": {"epsilon": 100_000, "delta": "1/10"},
+}
 
 
 def is_parallel(prepared: Prepared) -> bool:
@@ -185,14 +190,31 @@ WORST_CASES: dict[str, tuple[str, str, Query, Rows, str]] = {
 }
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "approximate"])
+@pytest.fixture(scope="module")
+def without_guest(shelf: str) -> Callable[[str, str, str], tuple[World, Hall, Database]]:
+    """Returns a world without guests, a hall, and its database there: the same for all cases of such units."""
+
+    @functools.cache
+    def opened(unit: str, neighbours: str, budget: str) -> tuple[World, Hall, Database]:
+        catalog = catalog_of(unit=unit, neighbours=neighbours, unique=True, budget=BUDGETS[budget])
+        made = World(catalog=catalog, crowd=_crowd(unit), guests=(), styles=(), stored_as_text=frozenset())
+        hall = Hall(catalog, shelf)
+        return made, hall, hall.open(made.sources())
+
+    return opened
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("case", WORST_CASES.values(), ids=WORST_CASES.keys())
-def test_the_charge_is_reached(case: tuple[str, str, Query, Rows, str], budget: dict[str, object], shelf: str) -> None:
+def test_the_charge_is_reached(
+    case: tuple[str, str, Query, Rows, str],
+    budget: str,
+    without_guest: Callable[[str, str, str], tuple[World, Hall, Database]],
+) -> None:
     unit, neighbours, query, rows, expected = case
-    hall = Hall(catalog_of(unit=unit, neighbours=neighbours, unique=True, budget=budget), shelf)
     made = {"visits": [{c: r.get(c) for c in ROW_TABLES["visits"]} for r in rows["visits"]]} if unit == "row" else rows
-    empty = World(catalog=hall.catalog, crowd=_crowd(unit), guests=(), styles=(), stored_as_text=frozenset())
-    nobody, there = hall.open(empty.sources()), hall.open(empty.sources(made))
+    empty, hall, nobody = without_guest(unit, neighbours, budget)
+    there = hall.open(empty.sources(made))
     prepared = nobody.prepare(query)
     inputs = [database.inputs(prepared, 1) for database in (nobody, there)]
     check_inputs(prepared, *inputs, str(query))

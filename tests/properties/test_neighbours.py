@@ -6,8 +6,9 @@ Random catalogs, crowds, guests and queries, and pairs made by hand that reach t
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -359,19 +360,34 @@ def hand_made(hall: Hall, neighbours: str, *guests: Rows) -> Database:
     return hall.open(made.sources(*guests))
 
 
+@pytest.fixture(scope="module")
+def nobody(shelf: str) -> Callable[[str], tuple[Hall, Database]]:
+    """Returns a hall and the database of the crowd there, the same for all cases of such neighbours."""
+
+    @functools.cache
+    def opened(neighbours: str) -> tuple[Hall, Database]:
+        kind = "add_remove" if neighbours in (ADD, ROW) else "replace_one"
+        unit = ROW if neighbours.startswith(ROW) else "int64"
+        hall = Hall(catalog_of(unit=unit, neighbours=kind, unique=False), shelf)
+        return hall, hand_made(hall, neighbours, NOBODY)
+
+    return opened
+
+
 @pytest.mark.parametrize("case", WORST_CASES)
-def test_worst_cases_reach_what_is_declared_and_no_more(case: str, shelf: str) -> None:
+def test_worst_cases_reach_what_is_declared_and_no_more(
+    case: str, nobody: Callable[[str], tuple[Hall, Database]]
+) -> None:
     neighbours, aggregate, key, groups, rows, pairs, by_hand = WORST_CASES[case]
     table = "people" if key == "sex" else "visits"
     grouped = ("", "") if key is None else (f"{key} AS k, ", " GROUP BY ALL")
     query = Query(
         text=f"SELECT {grouped[0]}{aggregate} AS a FROM {table}{grouped[1]}", max_groups=groups, max_rows=rows
     )
-    kind = "add_remove" if neighbours in (ADD, ROW) else "replace_one"
-    hall = Hall(catalog_of(unit=ROW if neighbours.startswith(ROW) else "int64", neighbours=kind, unique=False), shelf)
+    hall, crowd_alone = nobody(neighbours)
     reached = [Norms()] * len(by_hand)
     for pair in pairs:
-        left, right = (hand_made(hall, neighbours, guest) for guest in pair)
+        left, right = (crowd_alone if guest is NOBODY else hand_made(hall, neighbours, guest) for guest in pair)
         prepared = left.prepare(query)
         declared = [claimed(made) for made in prepared.plan.measurements]
         assert [N(*map(round, norms.parts)) for norms in declared] == by_hand
@@ -617,13 +633,18 @@ MIXING = [
 ]
 
 
+@pytest.fixture(scope="module")
+def one_person(shelf: str) -> Database:
+    """A database that refused queries leave as it is."""
+    return empty(Hall(catalog_of(unique=False), shelf))
+
+
 @pytest.mark.parametrize("text", MIXING)
-def test_queries_that_mix_people_are_refused(text: str, shelf: str) -> None:
-    database = empty(Hall(catalog_of(unique=False), shelf))
-    before = database.hall.ledger.spent(None)
+def test_queries_that_mix_people_are_refused(text: str, one_person: Database) -> None:
+    before = one_person.hall.ledger.spent(None)
     with pytest.raises(dp.QueryError):
-        database.answer(Query(text=text))
-    assert database.hall.ledger.spent(None) == before
+        one_person.answer(Query(text=text))
+    assert one_person.hall.ledger.spent(None) == before
 
 
 @pytest.mark.parametrize(

@@ -165,11 +165,23 @@ CALLS: list[tuple[Callable[[Any], Any], type[dp.DPQueryError], str]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def protected() -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A protected frame, which refused calls leave as it is, and the datasets of a process that has it."""
+    given, known = frame(), dict[str, Any]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "_known", known)
+        given.dp.protect(**said())
+    return given, known
+
+
 @pytest.mark.parametrize("number", range(len(CALLS)))
-def test_calls_that_are_refused_and_not_charged(number: int) -> None:
+def test_calls_that_are_refused_and_not_charged(
+    number: int, protected: tuple[pd.DataFrame, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     call, error, words = CALLS[number]
-    given = frame()
-    given.dp.protect(**said())
+    given, known = protected
+    monkeypatch.setattr(datasets, "_known", known)
     before = given.dp.remaining
     with pytest.raises(error) as caught:
         call(given.dp)
