@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpquery.catalog.few import least_units
+from dpquery.catalog.min_units import least_units
 from dpquery.catalog.names import plain, shown
 from dpquery.catalog.rows import RowsToMeasure, has_one_row, rows_of
 from dpquery.catalog.strata import in_words

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dpquery.catalog.blocks import check_axis, check_blocks
 from dpquery.catalog.column_fields import require_owners_of_totals, require_short_owners, zone_of
-from dpquery.catalog.few import check_few
+from dpquery.catalog.min_units import check_few
 from dpquery.catalog.names import fold, name_fault, shown
 from dpquery.catalog.ownership import resolve_keys_from, resolve_ownership
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table

@@ -24,8 +24,8 @@ from dpquery.plan.logical import LARGEST_ROW_LIMIT, Relation, Scan, output, sour
 from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, Value, are_values
 from dpquery.units.blocks import NONE, Touched, touched
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import different_values
 from dpquery.units.locality import locality
+from dpquery.units.row_counts import different_values
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, pairs_of_unit, rows_in_group, weighed
 

@@ -20,6 +20,7 @@ from dpquery.planner.budget.targets import Accuracy
 from dpquery.planner.choose import all_released, choose_together
 from dpquery.planner.debias.randomised import debiased
 from dpquery.planner.protect.blocks import within_blocks
+from dpquery.planner.protect.disjoint_counts import with_sums
 from dpquery.planner.protect.grouping_sets import SeparateMeasurement
 from dpquery.planner.protect.protect import (
     ContributionBounds,
@@ -29,7 +30,6 @@ from dpquery.planner.protect.protect import (
     private_plan,
     separate_measurements,
 )
-from dpquery.planner.protect.together import with_sums
 from dpquery.planner.protect.totals import mixes
 from dpquery.planner.protect.withheld import without_few
 from dpquery.planner.ranges.declared import Certain, with_declared

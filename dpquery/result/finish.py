@@ -47,7 +47,7 @@ from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried, laws_of
 from dpquery.result.choices import Choices, RankError
 from dpquery.result.released import projected, to_arrow
-from dpquery.result.together import drawn, failure_of_each
+from dpquery.result.simultaneous import drawn, failure_of_each
 
 ONE = Fraction(1)
 

@@ -25,7 +25,7 @@ from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
-from dpquery.result.together import read_confidence
+from dpquery.result.simultaneous import read_confidence
 from dpquery.result.warnings import warnings_of
 
 if TYPE_CHECKING:

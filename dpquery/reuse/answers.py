@@ -20,7 +20,6 @@ from dpquery.kernel.selection import all_codes
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.chosen import place_of
 from dpquery.reuse.coordinates import is_linear, is_of_vector
 from dpquery.reuse.described import with_combined
 from dpquery.reuse.dividing import Reuse, Split, split
@@ -28,6 +27,7 @@ from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
 from dpquery.reuse.frames import Asked, asked_of
 from dpquery.reuse.reconciled import Estimate, Vectors, stored
 from dpquery.reuse.releases import Part, Release, column_of, labels_of, values_of
+from dpquery.reuse.stored_choices import place_of
 from dpquery.units.declarations import Declarations
 
 

@@ -33,7 +33,7 @@ from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.coordinates import SIGNS
 from dpquery.reuse.cutting import grouped
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.follows import Replaced
+from dpquery.reuse.implied import Replaced
 from dpquery.reuse.strategy import (
     Marginal,
     Workload,

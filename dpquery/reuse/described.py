@@ -18,10 +18,10 @@ from dpquery.kernel.utilities import step_of
 from dpquery.ledger.ledger import Ledger
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.chosen import Place, drawn_together, place_of
 from dpquery.reuse.estimates import Found, Wanted
 from dpquery.reuse.reconciled import Estimate
 from dpquery.reuse.releases import Release
+from dpquery.reuse.stored_choices import Place, drawn_together, place_of
 
 if TYPE_CHECKING:
     import pandas as pd

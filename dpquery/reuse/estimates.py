@@ -15,11 +15,11 @@ from dpquery.plan.cached import cached
 from dpquery.result.added import of_sum
 from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.result.measurements import FAILURE
-from dpquery.reuse.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.frames import Asked, Frame
 from dpquery.reuse.reconciled import Estimate, Vectors
 from dpquery.reuse.releases import Facts, Part, Release
+from dpquery.reuse.stored_choices import ROUNDING, are_enough, best, errors_of, read_at_once
 from dpquery.reuse.ways import Way, way
 from dpquery.units.declarations import Neighbours
 

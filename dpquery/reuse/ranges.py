@@ -22,7 +22,7 @@ from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.cutting import aggregate_by, label_of
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.families import Family, families, places_of
-from dpquery.reuse.follows import Replaced, without
+from dpquery.reuse.implied import Replaced, without
 from dpquery.reuse.partitions import Labels, best_ways, merged
 from dpquery.reuse.strategy import GAIN, amount_of, exact_shares, noise_of
 from dpquery.units.declarations import Declarations

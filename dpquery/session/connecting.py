@@ -14,7 +14,7 @@ from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.ledger.ledger import Ledger
-from dpquery.session.agreed import check_ledger
+from dpquery.session.ledger_match import check_ledger
 from dpquery.session.preparing import sources_of
 from dpquery.session.profile_buying import loss_of_profile
 from dpquery.session.session import Session

@@ -18,7 +18,7 @@ from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.targets import Accuracy
 from dpquery.planner.protect.protect import ContributionBounds
-from dpquery.result.together import read_confidence
+from dpquery.result.simultaneous import read_confidence
 from dpquery.sql.parse.parameters import Given
 
 MOST_QUERIES = 50

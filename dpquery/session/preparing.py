@@ -31,7 +31,7 @@ from dpquery.ledger.disk import sync_folder
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import Kind
 from dpquery.planner.protect.lattices import for_sum
-from dpquery.session.agreed import check_ledger
+from dpquery.session.ledger_match import check_ledger
 
 try:
     import fcntl

@@ -19,7 +19,7 @@ from dpquery.planner.budget.aims import Aim, aims_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.least_noise import Pair
 from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, noisy_numbers
-from dpquery.reuse.follows import without
+from dpquery.reuse.implied import without
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpquery.catalog import Catalog, ColumnDeclaration, Table
-from dpquery.catalog.few import least_units
+from dpquery.catalog.min_units import least_units
 from dpquery.catalog.names import quoted
 from dpquery.catalog.rows import RowsToMeasure, has_one_row
 from dpquery.catalog.rows import rows_of as declared_rows

@@ -22,10 +22,10 @@ from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.affordable import in_words_of
-from dpquery.session.agreed import check_ledger
 from dpquery.session.answering import Execution, Remarks, remarks_of
 from dpquery.session.dashboard import Dashboard, Planned
 from dpquery.session.known_profile import KnownProfiles, is_known
+from dpquery.session.ledger_match import check_ledger
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
 from dpquery.session.planned import Plan, told_with_plan

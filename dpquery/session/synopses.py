@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dpquery.catalog import Catalog
-from dpquery.catalog.few import least_units
+from dpquery.catalog.min_units import least_units
 from dpquery.catalog.names import SYNOPSES, name_fault, shown, suggestion
 from dpquery.errors import CatalogError, ParameterError, UnknownNameError, UnsupportedQueryError
 from dpquery.planner.budget.allocate import QueryBudget

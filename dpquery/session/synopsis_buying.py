@@ -11,7 +11,7 @@ from fractions import Fraction
 from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
-from dpquery.catalog.few import least_units
+from dpquery.catalog.min_units import least_units
 from dpquery.catalog.names import shown
 from dpquery.catalog.rows import rows_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA

@@ -15,7 +15,7 @@ KNOWS = {
     "kernel/plan.py": "has their names",
     "kernel/noise_laws.py": "has the laws",
     "accuracy/noise_shapes.py": "has their shapes",
-    "kernel/alone.py": "what is claimed of an answer alone is proved for Gaussian noise",
+    "kernel/gaussian_factor.py": "what is claimed of an answer alone is proved for Gaussian noise",
     "planner/budget/allocate.py": "says which mechanism a currency is spent on",
     "accuracy/intervals.py": "takes the randomness of reports for normal",
     "auditing/laws.py": "computes what noise loses apart from the kernel's functions, which are what is audited",

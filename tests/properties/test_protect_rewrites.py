@@ -1,6 +1,7 @@
 """Rewrites of private relations keep the rows of random relations over random tables that are as declared.
 
-Those of `simpler.py`, `existence.py` and `carrying.py`; `test_key_joins.py` does the same for `joined_owners.py`.
+Those of `equivalent_relations.py`, `existence.py` and `carrying.py`; `test_key_joins.py` does the same for
+`joined_owners.py`.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.plan.types import INT64, Value
-from dpquery.planner.protect import simpler as rules
+from dpquery.planner.protect import equivalent_relations as rules
 from dpquery.planner.protect.carrying import carry
+from dpquery.planner.protect.equivalent_relations import simpler
 from dpquery.planner.protect.existence import asking_existence
-from dpquery.planner.protect.simpler import simpler
 from dpquery.units.unit_local import NotUnitLocal
 from tests.reference.relations import Interpreter, Row
 
@@ -62,7 +63,7 @@ PEOPLE, DATABASES = 3, 4
 KINDS: tuple[JoinKind, ...] = ("inner", "inner", "inner", "cross", "left", "left", "left", "semi", "anti")
 COMPARED = ("le", "ge", "eq", "ne")
 RULES = ("_tested", "_numbered", "_anti", "_compared", "one_table")
-"""Functions of `simpler.py` that return another relation where their rule applies, else their argument or None."""
+"""Functions of `equivalent_relations.py`: another relation where their rule applies, else their argument or None."""
 RELATIONS, LEAST = 500, 5
 """How many relations are drawn, and how often each rule applies at least."""
 

@@ -18,8 +18,8 @@ from dpquery.kernel.plan import WEIGHT, Key, Lattice
 from dpquery.plan.logical import Relation, Released, output
 from dpquery.plan.types import Value
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import RowsOfUnit, different_values
 from dpquery.units.locality import NotUnitLocal, locality
+from dpquery.units.row_counts import RowsOfUnit, different_values
 from dpquery.units.weights import pairs_of_unit, rows_in_group, weighed
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend

@@ -30,7 +30,7 @@ from dpquery.plan.expr import Column
 from dpquery.plan.logical import Relation, Scan, sources
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Type, Value
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import different_values
+from dpquery.units.row_counts import different_values
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, pairs_of_unit, rows_in_group, weighed
 from tests.properties.weighed_plans import DAYS, Maker

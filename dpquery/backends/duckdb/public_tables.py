@@ -25,10 +25,10 @@ from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
-from dpquery.data.elsewhere import Reading
 from dpquery.data.owners import unique_sets
+from dpquery.data.public_twins import twice
+from dpquery.data.remote_sources import Reading
 from dpquery.data.sources import Source, open_source
-from dpquery.data.twice import twice
 from dpquery.data.unchanged import Files, held, relied_on, with_owners_held
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.logical import Relation, output

@@ -58,7 +58,7 @@ def check_output(format: Format, output: Path | None) -> None:
 
 def write_answer(answer: Result, format: Format, output: Path | None, intervals: bool) -> None:
     """Prints an answer, or writes it to a file."""
-    from dpquery.result.beside import with_intervals
+    from dpquery.result.interval_columns import with_intervals
 
     if format is Format.TABLE:
         content = (_wide_table(answer) if intervals else _table(answer)).encode()
@@ -112,7 +112,7 @@ def _table(answer: Result) -> str:
 
 
 def _wide_table(answer: Result) -> str:
-    from dpquery.result.beside import with_intervals
+    from dpquery.result.interval_columns import with_intervals
 
     table = with_intervals(answer)
     columns = [column.slice(0, MOST_ROWS).to_pylist() for column in table.columns]

@@ -13,7 +13,7 @@ from dpquery.catalog.names import SYNOPSES
 from dpquery.errors import AccuracyWarning
 from dpquery.frontends.dbapi.errors import InterfaceError, NotSupportedError, ProgrammingError, as_pep_249
 from dpquery.frontends.dbapi.types import Described, described
-from dpquery.result.beside import with_intervals
+from dpquery.result.interval_columns import with_intervals
 from dpquery.session.options import NAMES, NO_OPTIONS, Asked, Options
 from dpquery.sql.bind.shape import shape
 from dpquery.sql.parse.parameters import Given

@@ -16,7 +16,7 @@ from dpquery.accuracy.noise_shapes import noises_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import RHO_UNIT, Budget, BudgetKind
-from dpquery.kernel.alone import factor_alone
+from dpquery.kernel.gaussian_factor import factor_alone
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import tau_of
 from dpquery.kernel.parallel import chains

@@ -13,7 +13,7 @@ from dpquery.plan.definitions import taken_apart
 from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import Computed, Filter, Join, Project, Relation, is_private, output
 from dpquery.plan.types import FLOAT64
-from dpquery.planner.protect.simpler import all_of
+from dpquery.planner.protect.equivalent_relations import all_of
 
 
 def asking_existence(source: Relation, read: Collection[str]) -> Relation:

@@ -53,7 +53,7 @@ from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of
 from dpquery.units.declarations import Neighbours
-from dpquery.units.few import different_values
+from dpquery.units.row_counts import different_values
 from dpquery.units.sizes import Sizes
 from dpquery.units.unit_local import Locality
 from dpquery.units.weights import pairs_of_unit, rows_in_group

@@ -32,8 +32,8 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import BOOLEAN
 from dpquery.planner.protect.carrying import carry, limit_of, without
+from dpquery.planner.protect.equivalent_relations import simpler
 from dpquery.planner.protect.existence import asking_existence
-from dpquery.planner.protect.simpler import simpler
 from dpquery.planner.ranges.contributions import most_declared
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, multiplies, rows_in_group, weighed

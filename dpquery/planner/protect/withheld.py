@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.catalog.few import least_units
+from dpquery.catalog.min_units import least_units
 from dpquery.plan.aggregates.counts import COUNT_DISTINCT
 from dpquery.plan.expr import Column, Literal
 from dpquery.plan.functions import call

@@ -27,9 +27,9 @@ from dpquery.kernel.plan import (
     Weighing,
 )
 from dpquery.plan.logical import Scan
-from dpquery.reuse.chosen import drawn_with, read_at_once
 from dpquery.reuse.frames import Frame, Weighed
 from dpquery.reuse.releases import Facts, Part, Release, from_text, to_text
+from dpquery.reuse.stored_choices import drawn_with, read_at_once
 from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
 from tests.unit.reuse.shop import Shop

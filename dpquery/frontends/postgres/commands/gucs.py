@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dpquery.errors import QueryError
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.kernel.loss import parse_amount
-from dpquery.result.together import read_confidence
+from dpquery.result.simultaneous import read_confidence
 
 MOST_SETTINGS = 200
 LONGEST_VALUE = 1_000

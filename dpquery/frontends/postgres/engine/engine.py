@@ -40,7 +40,7 @@ from dpquery.frontends.text import as_asked, expected_lines
 from dpquery.kernel.loss import parse_amount
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import FLOAT64, Type
-from dpquery.result.beside import names_beside, with_intervals
+from dpquery.result.interval_columns import names_beside, with_intervals
 from dpquery.result.table import Result
 from dpquery.session.options import Asked as AskedOptions
 from dpquery.session.preparing import sources_of

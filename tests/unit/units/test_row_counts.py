@@ -12,7 +12,7 @@ from dpquery.plan.functions import call
 from dpquery.plan.keys import Key
 from dpquery.plan.logical import Aggregate, AggregateColumn, Filter, Project, Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT
-from dpquery.units.few import different_values
+from dpquery.units.row_counts import different_values
 from dpquery.units.unit_local import NotUnitLocal
 from dpquery.units.weights import distinct_groups, pairs_of_unit, weighed
 from tests.weighing import Facts, both, declarations, join, kept, listed, number, numbered, of, scan, where

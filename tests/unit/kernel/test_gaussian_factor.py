@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpquery.accounting import gaussian_calibration as oracle
-from dpquery.kernel.alone import LEAST_DELTA, factor_alone, gaussian_delta, square_within
+from dpquery.kernel.gaussian_factor import LEAST_DELTA, factor_alone, gaussian_delta, square_within
 from dpquery.kernel.loss import PrivacyLoss, rho_within
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import (

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.reuse.chosen import ROUNDING
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.reconciled import Vectors
+from dpquery.reuse.stored_choices import ROUNDING
 from dpquery.reuse.strategy import amount_of, with_losses
 
 Reached = Mapping[str, tuple[str, float]]

@@ -12,7 +12,7 @@ import pytest
 import dpquery as dp
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.together import Drawn, failure_of_each
+from dpquery.result.simultaneous import Drawn, failure_of_each
 
 TRIALS = 4000
 GROUPS = 40

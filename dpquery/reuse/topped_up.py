@@ -14,11 +14,11 @@ from fractions import Fraction
 from dpquery.accuracy.noise_shapes import spread_of
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.plan import CHOICES, BudgetedPlan
-from dpquery.reuse.behind import planned_vectors
 from dpquery.reuse.estimates import Found, Wanted, find
-from dpquery.reuse.reached import bases_of, largest_by_base, reached, times
+from dpquery.reuse.provenance import planned_vectors
 from dpquery.reuse.reconciled import Vectors
 from dpquery.reuse.releases import Release
+from dpquery.reuse.targets_met import bases_of, largest_by_base, reached, times
 from dpquery.units.declarations import Declarations
 
 TRIES = 4
