@@ -50,8 +50,8 @@ test-spark: $(READY)
 	$(BIN)/python -m tests.backends.conformance --backend spark --shards 2 -k "merges or private or sessions"
 
 lint: $(READY)
-	$(BIN)/ruff check dpquery tests benchmarks
-	$(BIN)/ruff format --check dpquery tests benchmarks
+	$(BIN)/ruff check conftest.py dpquery tests benchmarks
+	$(BIN)/ruff format --check conftest.py dpquery tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -80,12 +80,26 @@ class Catalog:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Catalog:
-        """Returns the catalog in a YAML file: UTF-8, at most 4 MiB."""
+        """Returns the catalog in a YAML file: UTF-8, at most 4 MiB.
+
+        Raises:
+            CatalogError: The file cannot be read, or declares something wrong; all mistakes, each with its line.
+        Example:
+            >>> Catalog.load(folder / "clinic.yaml").privacy_unit
+            'patient'
+        """
         return _catalog_of_yaml(read_file(path), Reading(source=Path(path).name))
 
     @staticmethod
     def from_yaml(text: str) -> Catalog:
-        """Returns the catalog in a YAML text."""
+        """Returns the catalog in a YAML text.
+
+        Raises:
+            CatalogError: It declares something wrong; all mistakes, each with its line.
+        Example:
+            >>> [*Catalog.from_yaml((folder / "clinic.yaml").read_text()).table("visits").columns]
+            ['patient', 'region', 'cost']
+        """
         return _catalog_of_yaml(text, Reading())
 
     def _fill(self, contents: Mapping[str, object]) -> None:

@@ -32,6 +32,12 @@ class PrivacyLoss:
 
     The parts are separate currencies, all exact and at least 0. A mechanism with loss (epsilon, delta, rho) is the
     composition of an epsilon-DP part and a rho-zCDP part, except with probability delta.
+
+    Raises:
+        InvalidLossError: A part is not a Fraction, or is below 0.
+    Example:
+        >>> PrivacyLoss(epsilon=Fraction(1, 10)) + PrivacyLoss(epsilon=Fraction(1, 5), delta=Fraction(1, 10**6))
+        epsilon 0.3, delta 1e-6
     """
 
     epsilon: Fraction = Fraction(0)

@@ -58,6 +58,10 @@ class Book:
         """Returns what an analyst may still spend: part by part the lesser of the own rest and the dataset's.
 
         With blocks, it is the least over those that a query touches, by default over all.
+
+        Example:
+            >>> ledger.remaining("ann"), ledger.entries()
+            (epsilon 1000, [])
         """
         with self._reading():
             return self._remaining(check_analyst(analyst), accounts.field_of(analyst, touched, self._terms.axis))

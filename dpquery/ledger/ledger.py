@@ -59,6 +59,11 @@ class Ledger(Acts):
         empty, any analyst may spend the dataset's. `mark` is where the high-water mark is kept: best on another
         disk; by default beside the file; in PostgreSQL it has to be given.
         Raises LedgerError where it cannot be written, CatalogError or InvalidLossError for wrong budgets.
+
+        Example:
+            >>> terms = catalog.declarations, catalog.budget, catalog.analysts
+            >>> Ledger.create(folder / "new", *terms).remaining("ann")
+            epsilon 1000
         """
         for analyst in analysts:
             check_analyst(analyst)

@@ -19,6 +19,11 @@ class Batch(Sequence[Result]):
         charge: What the ledger counted for all of them together, once.
         guarantee: What all of them together satisfy.
         measurements: How each noisy column was measured; what several queries read is there once.
+
+    Example:
+        >>> batch = session.batch(["SELECT COUNT(*) AS n FROM visits", "SELECT AVG(cost) FROM visits"], epsilon="0.1")
+        >>> len(batch), batch.charge, batch[0].columns
+        (2, epsilon 0.1, ('n',))
     """
 
     def __init__(

@@ -116,7 +116,13 @@ class Result:
         return f"charged as {_releases(self._entries)}" + (f", and from {_releases(stored)}" if stored else "")
 
     def to_arrow(self) -> pa.Table:
-        """Returns the answer as an Arrow table, columns in the order of the query."""
+        """Returns the answer as an Arrow table, columns in the order of the query, as `Plan.schema` says before.
+
+        Example:
+            >>> session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1").to_arrow().schema
+            region: string
+            n: int64
+        """
         return self._table
 
     def to_pandas(self) -> pd.DataFrame:
@@ -134,6 +140,11 @@ class Result:
 
         The interval speaks of noise alone, not of clamping and not of the weights of rows. NaN: nothing is known.
         `accuracy.attrs["notes"]` holds the answer's `notes`, `accuracy.attrs["ranks"]` its `rank_errors`.
+
+        Example:
+            >>> answer = session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1")
+            >>> answer.accuracy.shape, [*answer.accuracy.columns]
+            ((2, 2), [('n', 'lower'), ('n', 'upper')])
         """
         return self._as_frame(self._intervals)
 
@@ -144,6 +155,8 @@ class Result:
             confidence: Between 0 and 1; by default that of the query.
             simultaneous: Whether it is the probability, at least, with which all intervals of the answer hold together;
                 otherwise each of them by itself; by default as the query was asked.
+        Raises:
+            QueryError: The confidence is not between 0 and 1.
         """
         at_once = self.simultaneous if simultaneous is None else simultaneous
         held = self._confidence if confidence is None else read_confidence(confidence)

@@ -43,6 +43,13 @@ class Plan:
             has those that tell something.
         warnings: Which numbers can say nothing, as far as the profile of a table tells it; the answer will say so too.
         protects: What the charge is a loss for, in words: "the rows of one patient in one month".
+
+    Example:
+        >>> plan = session.explain("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1")
+        >>> plan.charge, plan.columns, plan.protects
+        (epsilon 0.1, ('region', 'n'), 'all rows of one patient')
+        >>> [(one.aggregate, one.mechanism, one.l1) for one in plan.measurements]
+        [('count', 'laplace', Fraction(1, 1))]
     """
 
     def __init__(

@@ -48,6 +48,15 @@ class Session:
     """Answers one analyst's queries over one dataset, within the ledger's budget; `synopses` has those of these data.
 
     In-process use protects honest analysts from mistakes. Whoever can run code in this process can read the data.
+
+    Example:
+        >>> session.explain("SELECT AVG(cost) AS mean FROM visits", epsilon="0.1").charge
+        epsilon 0.1
+        >>> before = session.remaining
+        >>> len(session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1"))
+        2
+        >>> before.epsilon - session.remaining.epsilon
+        Fraction(1, 10)
     """
 
     def __init__(
@@ -152,8 +161,7 @@ class Session:
         if reuse is None or fresh or None in keys:
             return self._measured(requests, reuse)[0]
         key, state = (reuse.version, keys), reuse.store.state()
-        known = self._repeats.get(key, state)
-        if known is not None:
+        if (known := self._repeats.get(key, state)) is not None:
             return known
         answers, lasts = self._measured(requests, reuse)
         if lasts:
@@ -268,23 +276,18 @@ class Session:
         prepared = prepared or self._prepared((request,), reuse)[0]
         trace: list[tuple[Pass, Draft]] = []
         least = self._catalog.defaults.least_charge
-
         if passes:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         (known,) = self._remarks((request,), (prepared,), parts, reuse)
-
-        def table() -> pd.DataFrame:
-            given = request, lambda other: self._prepared((other,), reuse)[0], self._ledger
-            return prices(*given, analyst=self._analyst, least=least)
-
+        given = request, lambda other: self._prepared((other,), reuse)[0], self._ledger
         lines = told_with_plan(prepared, parts, known, is_known, self._ledger.declarations, trace)
         return Plan(
             prepared,
             parts,
             self._ledger,
-            table,
+            lambda: prices(*given, analyst=self._analyst, least=least),
             expected=lambda: expected(request, prepared, self._ledger),
             analyst=self._analyst,
             least=least,
@@ -309,14 +312,10 @@ class Session:
             epsilon, delta, rho: What it may lose, as in `sql`.
             coverage: The part of units that all values, or rows, are within.
         """
-        asked = Options(epsilon=epsilon, delta=delta, rho=rho)
-
-        def ask(queries: Sequence[str], confidence: str) -> Batch:
-            return self.batch(queries, options=asked, confidence=confidence)
-
-        reuse = self._reuse(False)
+        asked, reuse = Options(epsilon=epsilon, delta=delta, rho=rho), self._reuse(False)
         known = {name: found for name in self._catalog.tables if (found := self._profiles.get(name, reuse))}
-        return suggest(self._catalog, ask, columns, coverage, known, QueryBudget.of(epsilon, delta, rho))
+        terms = columns, coverage, known, QueryBudget.of(epsilon, delta, rho)
+        return suggest(self._catalog, lambda some, held: self.batch(some, options=asked, confidence=held), *terms)
 
     def profile(
         self,
