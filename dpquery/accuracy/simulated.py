@@ -130,11 +130,11 @@ def simulate(
     if known is None or beyond is None or rows > MOST_CELLS or len(laws) < 2:
         return None
     without = {id: columns[id][:, None] - noise for id, noise in noises_at(known).items()}
-    found = Points(without, exact).follow(expression)
+    found = Points(without, exact).follow(expression)  # (1 or rows, 1 or points)
     if found is None:
         return None
     ordered = np.sort(np.broadcast_to(found, (rows, POINTS)), axis=1)  # NaN stands last
-    lower, upper = ordered[:, beyond], ordered[:, POINTS - 1 - beyond]
+    lower, upper = ordered[:, beyond], ordered[:, POINTS - 1 - beyond]  # (rows,)
     whole = np.isfinite(ordered[:, -1]) & np.isfinite(ordered[:, 0])
     return np.where(whole, lower, np.nan), np.where(whole, upper, np.nan)
 
@@ -218,7 +218,7 @@ def _uniform(dimension: int) -> Floats:
         root = (1 + root) ** (1 / (MOST_MEASURES + 1))
     power = root ** -(dimension + 1) if dimension < MOST_MEASURES else math.sqrt(_PRIMES[dimension - MOST_MEASURES])
     points = (0.5 + (np.arange(POINTS // 2) + 0.5) * power) % 1.0
-    points = np.append(points, 1 - points)
+    points = np.append(points, 1 - points)  # (points,)
     even: Floats = (np.argsort(np.argsort(points)) + 0.5) / POINTS
     return even
 
@@ -254,13 +254,13 @@ def _few_steps(mechanism: Mechanism, scale: float, is_rounded: bool, dimension: 
     """
     step = min(1.0, max(scale, 1 / GRID)) / GRID if is_rounded else 1.0
     farthest = math.ceil((FARTHEST * scale + 1) / step)
-    places: Floats = np.arange(-farthest, farthest + 1).astype(np.float64) * step
+    places: Floats = np.arange(-farthest, farthest + 1).astype(np.float64) * step  # (steps,), as `law`
     law: Floats = shape_of(mechanism).density(places / scale)
     if is_rounded:
         half = round(0.5 / step)
         sums: Floats = np.append(0.0, law.cumsum())
         ends = np.clip(np.arange(len(law))[:, None] + [-half, half + 1], 0, len(law))
-        law = sums[ends[:, 1]] - sums[ends[:, 0]]
+        law = sums[ends[:, 1]] - sums[ends[:, 0]]  # ends: (steps, 2); law: (steps,)
     below = law.cumsum() / law.sum()
     found: Floats = places[np.minimum(np.searchsorted(below, _uniform(dimension)), len(places) - 1)]
     return found

@@ -38,10 +38,10 @@ class Rule:
     def __init__(self, blocks: Blocks) -> None:
         codes = blocks.codes
         self.codes, self.count, self.signs, self.marks = codes, blocks.count, blocks.signs, blocks.marks
-        self.kept = np.flatnonzero(codes >= 0)
-        self.rows = self.kept[np.argsort(codes[self.kept], kind="stable")]
-        rows = np.bincount(codes[self.kept], minlength=blocks.count)
-        self.filled = np.flatnonzero(rows)
+        self.kept = np.flatnonzero(codes >= 0)  # (places in blocks,)
+        self.rows = self.kept[np.argsort(codes[self.kept], kind="stable")]  # the same, those of one block together
+        rows = np.bincount(codes[self.kept], minlength=blocks.count)  # (blocks,)
+        self.filled = np.flatnonzero(rows)  # (blocks with places,), as `starts`
         self.starts = np.append(0, rows[self.filled].cumsum())[:-1]
         self.single = bool((rows <= 1).all())
         self.whole = (
@@ -70,15 +70,15 @@ class Rule:
         """Returns the sums over blocks along a dimension."""
         if self.whole:
             return values
-        read = values.take(self.rows, axis=place)
+        read = values.take(self.rows, axis=place)  # (..., places in blocks, ...)
         if self.signs is not None:
             read = read * along(self.signs[self.rows], place, read.ndim)
         if not self.single:
-            read = np.add.reduceat(read, self.starts, axis=place)
+            read = np.add.reduceat(read, self.starts, axis=place)  # (..., blocks with places, ...)
         if len(self.filled) == self.count:
             return read
         made = np.zeros((*read.shape[:place], self.count, *read.shape[place + 1 :]), dtype=read.dtype)
-        made[(slice(None),) * place + (self.filled,)] = read
+        made[(slice(None),) * place + (self.filled,)] = read  # (..., blocks, ...)
         return made
 
     def up(self, cells: NDArray[Any], place: int, power: int) -> NDArray[Any]:
@@ -86,10 +86,10 @@ class Rule:
         if self.whole:
             return cells
         made = np.zeros((*cells.shape[:place], len(self.codes), *cells.shape[place + 1 :]), dtype=cells.dtype)
-        read = cells.take(self.codes[self.kept], axis=place)
+        read = cells.take(self.codes[self.kept], axis=place)  # (..., places in blocks, ...)
         if self.signs is not None:
             read = read * along(self.signs[self.kept] ** power, place, read.ndim)
-        made[(slice(None),) * place + (self.kept,)] = read
+        made[(slice(None),) * place + (self.kept,)] = read  # (..., places, ...)
         return made
 
 
@@ -208,8 +208,8 @@ def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[n
         if known is not None:
             alone = (known.sizes[known.codes] == 1) & (known.signs is None)
             marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.marks)))
-    _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
-    counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
+    _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)  # of (tables, places): the kind of each place
+    counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)  # (blocks, kinds of places)
     np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
     return np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -271,7 +271,7 @@ def descended(normal: Callable[[Floats], Floats], right: Floats, weights: Floats
 
 def kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the first of the places that some table tells from all before it, and for each place its number."""
-    codes = np.stack([*{marks.tobytes(): marks for marks in (b.marks for b in blocks)}.values()])
+    codes = np.stack([*{marks.tobytes(): marks for marks in (b.marks for b in blocks)}.values()])  # (blocks, places)
     _, first, number = np.unique(codes, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)

@@ -159,12 +159,12 @@ class System:
         for _ in range(2):
             rests = [np.zeros((self.coordinates, *(t.rules[a].count for a in t.keys))) for t in self._tables]
             for of, one, table in zip(self._of, self.observed, self._sums, strict=True):
-                over, under = self._read(table, one.factors, whole)
+                over, under = self._read(table, one.factors, whole)  # over: (blocks of each key)
                 assert one.numbers is not None
                 rest = exact(one.table.by_axis(one.numbers), under) * under - exact(over, 2)
-                factors = np.array([float(f) for f in one.factors]) / one.variance
-                rests[of] += spread(factors, rest.astype(np.float64)[None] / under)
-            more = self._rounded(self._equations.solution(rests))
+                factors = np.array([float(f) for f in one.factors]) / one.variance  # (coordinates,)
+                rests[of] += spread(factors, rest.astype(np.float64)[None] / under)  # (coordinates, blocks of each key)
+            more = self._rounded(self._equations.solution(rests))  # each (coordinates, places of each axis)
             whole = [exact(old) + exact(new) for old, new in zip(whole, more, strict=True)]
         return whole
 
@@ -172,21 +172,21 @@ class System:
         cumulative: list[NDArray[Any]] = []
         for number, have in enumerate(self.sets):
             own = Sums({a: identity(self._sizes[a]) for a in have}, have, self._sizes)
-            sums = self._layout.down(own, flat)
+            sums = self._layout.down(own, flat)  # (coordinates, places of each axis)
             for place in range(len(have)):
-                sums = sums.cumsum(axis=place + 1)
+                sums = sums.cumsum(axis=place + 1)  # the same, over prefixes
             rounded = whole_of(np.floor(np.rint(sums * TIES) / TIES + 0.5))
             for other, before in zip(self.sets[:number], cumulative, strict=True):
                 face = tuple(slice(None) if axis in other else -1 for axis in have)
                 same = tuple(slice(None) if axis in have else -1 for axis in other)
                 if rounded.dtype != before.dtype:
                     rounded = rounded.astype(object)
-                rounded[(slice(None), *face)] = before[(slice(None), *same)]
+                rounded[(slice(None), *face)] = before[(slice(None), *same)]  # (coordinates, places of shared axes)
             cumulative.append(rounded)
         made = []
         for have, sums in zip(self.sets, cumulative, strict=True):
             for place in range(len(have)):
-                sums = np.diff(sums, axis=place + 1, prepend=0)
+                sums = np.diff(sums, axis=place + 1, prepend=0)  # (coordinates, places of each axis)
             made.append(sums)
         return made
 
@@ -198,8 +198,8 @@ class System:
         under, made = math.lcm(*[f.denominator for f in factors]), None
         for coordinate, factor in enumerate(factors):
             if factor:
-                values = whole[place][coordinate : coordinate + 1]
-                part = table.down(values, self.sets[place]).squeeze(0)
+                values = whole[place][coordinate : coordinate + 1]  # (1, places of each axis)
+                part = table.down(values, self.sets[place]).squeeze(0)  # (blocks of each key)
                 by = int(factor * under)
                 part = part if by == 1 else exact(part, by) * by
                 made = part if made is None else exact(made, 2) + exact(part, 2)
@@ -211,7 +211,7 @@ class System:
         its factors are not whole, rounded once more, halves up."""
         own = self._narrowed(table)
         assert own is not None
-        made, under = self._read(own, factors, self._cells)
+        made, under = self._read(own, factors, self._cells)  # made: (blocks of each key)
         if under > 1:
             made = (2 * made.astype(object) + under) // (2 * under)
         return exact(table.by_key(made))
@@ -225,7 +225,7 @@ class System:
         count = math.prod(map(len, firsts))
         if not self._equations.is_little_work(count):
             return None
-        groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(count, len(firsts))
+        groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(count, len(firsts))  # (groups, keys)
         worst: tuple[float, list[Floats]] | None = None
         deviations = [math.sqrt(one.variance) for one in self.observed]
         read = set[int]()
@@ -233,7 +233,7 @@ class System:
             found = self._equations.asked(own, [float(f) for f in factors], groups[first : first + AT_ONCE])
             if not found.is_determined:
                 return None
-            made = self._factors(found)
+            made = self._factors(found)  # each (groups, numbers)
             read |= read_by(made, deviations)
             place = int(found.variances.argmax())
             if worst is None or found.variances[place] > worst[0]:

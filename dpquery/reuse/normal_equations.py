@@ -40,7 +40,7 @@ class NormalEquations:
 
     def solution(self, cells: Sequence[Floats]) -> Floats:
         """Returns unknown numbers, given for each table what its cells have, times their weights."""
-        right = np.zeros(self._layout.size)
+        right = np.zeros(self._layout.size)  # (unknown numbers,)
         for table, own in zip(self._tables, cells, strict=True):
             self._layout.up(table, own, right)
         found: Floats = self._solve(right[None])[0][0]
@@ -50,22 +50,22 @@ class NormalEquations:
         """Returns the estimates of some groups of a table, by axis, and of a sum of coordinates."""
         count = len(groups)
         cells = np.zeros((count, *(own.rules[axis].count for axis in own.keys)))
-        cells[(np.arange(count), *groups.T)] = 1.0
+        cells[(np.arange(count), *groups.T)] = 1.0  # (groups, blocks of each key)
         rows = np.concatenate([own.up(cells, have).reshape(count, -1) for have in self._layout.sets], axis=1)
         rights = np.zeros((count, self._layout.size))
         for places, factor in zip(self._apart, factors, strict=True):
-            rights[:, places] = factor * rows
+            rights[:, places] = factor * rows  # rows: (groups, unknown numbers of one coordinate)
         solutions, off = self._solve(rights)
-        variances = (rights * solutions).sum(axis=1)
+        variances = (rights * solutions).sum(axis=1)  # (groups,)
         return Functionals(variances, self._read(solutions), not np.any(off > KNOWN))
 
     def _read(self, solutions: Floats) -> list[Floats]:
         """Returns what the cells of each table are by some solutions, shape (solutions, coordinates, cells)."""
         count = len(solutions)
         if self._dense is not None and self._every_row is not None:
-            every = solutions[:, self._apart] @ self._every_row.T
+            every = solutions[:, self._apart] @ self._every_row.T  # (solutions, coordinates, cells of all tables)
             return np.split(every, np.cumsum([table.cells for table in self._tables])[:-1], axis=2)
-        views = [
+        views = [  # each (solutions * coordinates, places of each axis)
             (have, solutions[:, start:end].reshape(count * self._coordinates, *shape[1:]))
             for have, (start, end), shape in zip(
                 self._layout.sets, self._layout.spans, self._layout.shapes, strict=True
@@ -84,9 +84,9 @@ class NormalEquations:
         else:
             diagonal = np.zeros(size)
             for table, weights in zip(self._tables, self._information, strict=True):
-                ones = np.ones((1, *(table.rules[a].count for a in table.keys)))
+                ones = np.ones((1, *(table.rules[a].count for a in table.keys)))  # (1, blocks of each key)
                 for have, view in self._layout.views(diagonal):
-                    view += spread(np.diag(weights), table.up(ones, have, power=2))
+                    view += spread(np.diag(weights), table.up(ones, have, power=2))  # (coordinates, places of axes)
         found: Floats = np.divide(1.0, diagonal, out=np.zeros(size), where=diagonal > 0)
         return found
 
@@ -103,8 +103,8 @@ class NormalEquations:
                 rows = np.concatenate([self._rows(self._tables[number]) for number in some])
             counts = [self._tables[number].cells for number in some]
             for a, b in itertools.product(range(self._coordinates), repeat=2):
-                weights = np.repeat([self._information[number][a, b] for number in some], counts)
-                normal[np.ix_(own[a], own[b])] += (rows * weights[:, None]).T @ rows
+                weights = np.repeat([self._information[number][a, b] for number in some], counts)  # (cells,)
+                normal[np.ix_(own[a], own[b])] += (rows * weights[:, None]).T @ rows  # rows: (cells, places)
         return normal
 
     @cached_property
@@ -145,7 +145,7 @@ class NormalEquations:
     def _normal(self, flat: Floats) -> Floats:
         made = np.zeros(self._layout.size)
         for table, weights in zip(self._tables, self._information, strict=True):
-            cells = self._layout.down(table, flat)
+            cells = self._layout.down(table, flat)  # (coordinates, blocks of each key)
             self._layout.up(table, np.tensordot(weights, cells, axes=1), made)
         return made
 

@@ -63,13 +63,13 @@ class OrthogonalParts:
         """Returns unknown numbers, given for each table what its cells have, times their weights."""
         found: dict[Axes, Floats] = {}
         for table, own in zip(self._tables, cells, strict=True):
-            values = own[0]
+            values = own[0]  # (blocks of each key)
             for place, axis in enumerate(table.keys):
                 values = table.rules[axis].up(values, place, 1)  # in the order of places
             for part in _subsets(table.keys):
                 rest = tuple(place for place, axis in enumerate(table.keys) if axis not in part)
                 share = math.prod(self._sizes[axis] for axis in part) / table.cells
-                mean = values.sum(axis=rest) * share
+                mean = values.sum(axis=rest) * share  # (places of each axis of the part)
                 found[part] = found[part] + mean if part in found else mean
         made, given = np.zeros(self._layout.size), set[Axes]()
         for have, view in self._layout.views(made):
@@ -77,11 +77,11 @@ class OrthogonalParts:
             for part in _subsets(have):
                 if part in found and part not in given:
                     given.add(part)
-                    values = found[part] / (cells_of * self._known[part])
+                    values = found[part] / (cells_of * self._known[part])  # (places of each axis of the part)
                     for place in range(len(part)):
                         values = values - values.mean(axis=place, keepdims=True)
                     shape = [self._sizes[axis] if axis in part else 1 for axis in have]
-                    view += values.reshape(1, *shape)
+                    view += values.reshape(1, *shape)  # (1, places of each axis), 1 along axes beyond the part
         return made
 
     def asked(self, own: Sums, factors: Sequence[float], groups: NDArray[np.int64]) -> Functionals:
@@ -93,18 +93,18 @@ class OrthogonalParts:
             rule = own.rules[axis]
             number = groups[:, own.keys.index(axis)] if axis in own.keys else np.zeros(count, dtype=np.int64)
             signs = np.ones(self._sizes[axis]) if rule.signs is None else rule.signs
-            inside = np.where(rule.codes == number[:, None], signs, 0.0)
-            means[axis] = inside.mean(axis=1)
-            centred[axis] = inside - means[axis][:, None]
+            inside = np.where(rule.codes == number[:, None], signs, 0.0)  # (groups, places)
+            means[axis] = inside.mean(axis=1)  # (groups,)
+            centred[axis] = inside - means[axis][:, None]  # (groups, places)
         size, variances = math.prod(self._sizes[axis] for axis in axes), np.zeros(count)
         for part in _subsets(axes):
             norms = np.ones(count)
             for axis in axes:
                 kept = (centred[axis] ** 2).sum(axis=1) if axis in part else self._sizes[axis] * means[axis] ** 2
-                norms = norms * kept
+                norms = norms * kept  # (groups,)
             if part in self._known:
                 variances += norms / (size * self._known[part])
-        cells = [self._read(table, means, centred, count) * factor for table in self._tables]
+        cells = [self._read(table, means, centred, count) * factor for table in self._tables]  # each (groups, 1, cells)
         return Functionals(factor**2 * variances, cells)
 
     def _read(self, table: Sums, means: dict[int, Floats], centred: dict[int, Floats], count: int) -> Floats:
@@ -115,14 +115,14 @@ class OrthogonalParts:
             values: Floats = np.full((count, *(1,) * len(table.keys)), 1 / (table.cells * self._known[part]))
             for axis, mean in means.items():
                 if axis not in part:
-                    values = values * mean.reshape(-1, *(1,) * len(table.keys))
+                    values = values * mean.reshape(-1, *(1,) * len(table.keys))  # still 1 along each key
             for axis in part:
                 shape = [count, *(self._sizes[axis] if axis == other else 1 for other in table.keys)]
-                values = values * centred[axis].reshape(shape)
+                values = values * centred[axis].reshape(shape)  # (groups, places of each key), 1 before it is met
             made = made + values
-        made = np.broadcast_to(made, (count, *(self._sizes[axis] for axis in table.keys)))
+        made = np.broadcast_to(made, (count, *(self._sizes[axis] for axis in table.keys)))  # over all places
         for place, axis in enumerate(table.keys):
-            made = table.rules[axis].down(made, place + 1)
+            made = table.rules[axis].down(made, place + 1)  # (groups, blocks of each key)
         return made.reshape(count, 1, -1)
 
 

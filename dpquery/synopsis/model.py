@@ -88,8 +88,8 @@ class Model:
         scattered: Scattered,
     ) -> None:
         self._marginals, self._total, self._strength, self._scattered = marginals, total, strength, scattered
-        self._alone = [np.log(np.maximum(one, 1e-9)).astype(np.float32) for one in alone]
-        self._thetas = [np.zeros(len(marginal.numbers)) for marginal in marginals]
+        self._alone = [np.log(np.maximum(one, 1e-9)).astype(np.float32) for one in alone]  # each (cells,)
+        self._thetas = [np.zeros(len(marginal.numbers)) for marginal in marginals]  # each (product of groups,)
         self.rows = np.stack([_evenly(one, rows, scattered)[scattered.order(rows)] for one in alone], axis=1)
         self._logs = np.zeros(rows)
 
@@ -110,21 +110,21 @@ class Model:
         for _ in range(3 * PASSES):
             self._weigh(0.0)
         taken = np.bincount(_evenly(self._weights, rows, self._scattered), minlength=len(self.rows))
-        taken = self._balanced(taken)
+        taken = self._balanced(taken)  # (rows of the sample,): how often each
         return np.repeat(self.rows, taken, axis=0)[self._scattered.order(rows)]
 
     def _balanced(self, taken: Integers) -> Integers:
         """Returns how often each row is taken, so that marginals of those that are come near those of the weights: rows
         of crowded cells are exchanged for others as long as that helps."""
-        at = self._kept()
+        at = self._kept()  # each (rows,)
         whole, weights = int(taken.sum()), self._weights
-        aims = [np.bincount(places, weights) * (whole / self._total) for places in at]
+        aims = [np.bincount(places, weights) * (whole / self._total) for places in at]  # each (cells,)
 
         def crowded(counts: Integers) -> tuple[Floats, float]:
             score, apart = np.zeros(len(counts)), 0.0
             for places, aim in zip(at, aims, strict=True):
-                over = np.bincount(places, counts, minlength=len(aim)) - aim
-                score += (over / (aim + 1))[places]
+                over = np.bincount(places, counts, minlength=len(aim)) - aim  # (cells,)
+                score += (over / (aim + 1))[places]  # (rows,)
                 apart += float((over**2 / (aim + 1)).sum())
             return score, apart
 
@@ -156,7 +156,7 @@ class Model:
             itertools.combinations(columns, size) for size in range(2, LARGEST_KEPT + 1)
         )
         for some in itertools.islice(sets, room):
-            cells = np.ravel_multi_index(tuple(self.rows[:, some].T), tuple(sizes[i] for i in some))
+            cells = np.ravel_multi_index(tuple(self.rows[:, some].T), tuple(sizes[i] for i in some))  # (rows,)
             found.append(np.unique(cells, return_inverse=True)[1].astype(np.int32))
         return found
 
@@ -176,14 +176,14 @@ class Model:
     def _weigh(self, least_even: float) -> bool:
         """Gives rows the weights that fulfil each marginal's equation once; False where they got too uneven for it."""
         for marginal, theta in zip(self._marginals, self._thetas, strict=True):
-            places = marginal.places(self.rows)
-            found = np.bincount(places, self._weights, minlength=len(theta)).astype(np.float64)
+            places = marginal.places(self.rows)  # (rows,)
+            found = np.bincount(places, self._weights, minlength=len(theta)).astype(np.float64)  # as theta: (groups,)
             change = np.clip(_change(found, theta, marginal, self._strength), -LARGEST, LARGEST)
             part = 1.0
             while least_even and _evenness(self._logs + part * change[places]) < least_even and part > 0.01:
                 part *= 0.6
             theta += part * change
-            self._logs = self._logs + part * change[places]
+            self._logs = self._logs + part * change[places]  # (rows,)
             if part < 0.3:
                 return False
         return True
@@ -199,15 +199,15 @@ class Model:
         for column in self._scattered.order(len(self._alone)).tolist():
             tables = [self._given(column, m, t) for m, t in zip(self._marginals, self._thetas, strict=True)]
             for start in range(0, len(self.rows), CHUNK):
-                part = self.rows[start : start + CHUNK]
-                logs = np.tile(self._alone[column], (len(part), 1))
+                part = self.rows[start : start + CHUNK]  # (some rows, columns), a view: cells are drawn in place
+                logs = np.tile(self._alone[column], (len(part), 1))  # (some rows, cells of the column)
                 for table in tables:
                     if table is not None:
                         others, change = table
-                        logs += change[others.places(part)]
+                        logs += change[others.places(part)]  # change: (groups of the others, cells of the column)
                 logs -= logs.max(axis=1, keepdims=True)
                 sums = np.cumsum(np.exp(logs, out=logs), axis=1, out=logs)
-                drawn = self._scattered.numbers(len(part)).astype(np.float32) * sums[:, -1]
+                drawn = self._scattered.numbers(len(part)).astype(np.float32) * sums[:, -1]  # (some rows,)
                 part[:, column] = np.minimum((sums < drawn[:, None]).sum(axis=1), sums.shape[1] - 1)
 
     def _given(self, column: int, marginal: Marginal, theta: Floats) -> tuple[Marginal, NDArray[np.float32]] | None:
@@ -215,8 +215,8 @@ class Model:
         if column not in marginal.columns:
             return None
         at = marginal.columns.index(column)
-        moved = np.moveaxis(theta.reshape(marginal.shape), at, -1)[..., marginal.groups[at]]
-        flat = moved.reshape(-1, moved.shape[-1]).astype(np.float32)
+        moved = np.moveaxis(theta.reshape(marginal.shape), at, -1)[..., marginal.groups[at]]  # (groups of each, cells)
+        flat = moved.reshape(-1, moved.shape[-1]).astype(np.float32)  # (product of the others' groups, cells)
         columns = tuple(c for c in marginal.columns if c != column)
         groups = tuple(g for c, g in zip(marginal.columns, marginal.groups, strict=True) if c != column)
         empty = np.zeros(0)

@@ -30,7 +30,7 @@ def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[
     """Returns the aggregates of a statement that gives lists too: histograms, of which choices of the same values share
     one, what is left to match of the measures in these places, and which units decide."""
     places = signatures(aggregate.measures)
-    histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]
+    histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]  # kept0..: (value, weight) by group
     numbers, kept = [], []
     for i, measure in enumerate(aggregate.measures):
         if measure.count not in CHOICES:
@@ -38,7 +38,7 @@ def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[
             numbers.append(number + _matched(aggregate, made[f"contested{i}"]) if i in contested else number)
             continue
         kept.append(histograms[places[signature(measure)]])
-        counted = np.zeros(len(made), np.int64)
+        counted = np.zeros(len(made), np.int64)  # (groups,)
         np.add.at(counted, kept[-1].group, kept[-1].weight)
         numbers.append(counted)
     keys = tuple(_key(_column(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
@@ -126,8 +126,8 @@ def matched(
     Source:
         docs/proofs/weights.md, Theorem 4.
     """
-    order = np.lexsort((place, turn))
-    stood_for = bytearray(int(place.max(initial=0)) + 1)
+    order = np.lexsort((place, turn))  # (entries,)
+    stood_for = bytearray(int(place.max(initial=0)) + 1)  # by the number of the pair
     current, left = 0, 0
     for start in range(0, len(order), _AT_ONCE):
         some = order[start : start + _AT_ONCE]
@@ -137,8 +137,8 @@ def matched(
             is_free = not stood_for[pair] and left > 0
             left -= is_free
             stood_for[pair] |= is_free
-    _, first = np.unique(place, return_index=True)
+    _, first = np.unique(place, return_index=True)  # (pairs,): an entry of each, for its group
     counted = np.frombuffer(stood_for, np.uint8)[place[first]].astype(np.int64)
-    numbers = np.zeros(groups, np.int64)
+    numbers = np.zeros(groups, np.int64)  # (groups,)
     np.add.at(numbers, group[first], counted)
     return numbers
