@@ -6,7 +6,7 @@ answer that is dearer or weighs otherwise, or a plan that is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from dpquery.catalog import Catalog, Table
@@ -63,6 +63,58 @@ class Chosen:
     weights: Weights
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """One step from a boundary's relation to one of the same rows, or of those that count, in which a unit weighs less.
+
+    Attributes:
+        reason: What it is for, and why it is where it is.
+        needs: The kinds of nodes without which it changes nothing; empty where any relation may change.
+    """
+
+    name: str
+    reason: str
+    needs: frozenset[type]
+    run: Callable[[Relation, Aggregate, tuple[Key, ...], Catalog, Sizes], Relation]
+
+
+def _asking(relation: Relation, boundary: Aggregate, _: tuple[Key, ...], catalog: Catalog, __: Sizes) -> Relation:
+    if not _counts_units(boundary, boundary.source, catalog):
+        return relation
+    return asking_existence(relation, _read(boundary, boundary.source, catalog))
+
+
+CUT = Rewrite(
+    name="cut",
+    reason="of tables that a join multiplies by each other only as many rows of a unit are read as count in full. "
+    "Last, as fewer joins multiply by then",
+    needs=frozenset({Join}),
+    run=lambda relation, _, __, catalog, sizes: _cut(relation, catalog, sizes),
+)
+REWRITES = (
+    Rewrite(
+        name="equivalent",
+        reason="joins and unions of which a plainer relation has the same rows. First, as the others know plain ones",
+        needs=frozenset({Join, SetOperation}),
+        run=lambda relation, _, __, catalog, ___: simpler(relation, catalog),
+    ),
+    Rewrite(
+        name="within keys",
+        reason="inner groups that no public key of the answer shows are filtered away, so a unit is in fewer",
+        needs=frozenset({Aggregate, Window}),
+        run=lambda relation, _, keys, __, ___: _within_keys(relation, keys),
+    ),
+    Rewrite(
+        name="existence",
+        reason="where units alone are counted, a join becomes a question whether there is a row",
+        needs=frozenset(),
+        run=_asking,
+    ),
+    CUT,
+)
+"""All of them, in order; tests/properties/test_protect_rewrites.py holds them over random tables."""
+
+
 def choose(
     boundary: Aggregate,
     keys: tuple[Key, ...],
@@ -109,16 +161,14 @@ def _chosen(
     Raises:
         UnsupportedQueryError: Private tables are joined so that a unit may have very many rows.
     """
-    source, declared = boundary.source, catalog.declarations
+    source, declared, is_cut = boundary.source, catalog.declarations, False
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
     holds = kinds(source)
-    plain = simpler(source, catalog) if holds & {Join, SetOperation} else source
-    plain = _within_keys(plain, keys) if holds & {Aggregate, Window} else plain
-    if _counts_units(boundary, source, catalog):
-        plain = asking_existence(plain, _read(boundary, source, catalog))
-    source = _cut(plain, catalog, sizes) if Join in holds else plain
-    is_cut = source is not plain
+    for one in REWRITES:
+        if not one.needs or holds & one.needs:
+            made = one.run(source, boundary, keys, catalog, sizes)
+            source, is_cut = made, one is CUT and made is not source
     whole, carried = weighed(source, declared, sizes), carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups, shows_units)
@@ -135,10 +185,10 @@ def _chosen(
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     if max_rows is None and column is not None:
         kept = without(carried.relation, frozenset({column}))
-        made = Weights(
+        as_stored = Weights(
             weighing=Weighing.STORED, max_rows=offered, column=column, max_groups=groups, most_rows=whole.rows
         )
-        return Chosen(source=kept, weights=made)
+        return Chosen(source=kept, weights=as_stored)
     if max_rows is None and is_cut and whole.rows is not None:
         _refuse_dear(boundary, whole, most_declared(source, catalog))
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))

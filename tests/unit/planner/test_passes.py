@@ -15,6 +15,7 @@ from dpquery.kernel.accountant import charge_of
 from dpquery.plan.logical import Released, Scan, output
 from dpquery.plan.types import Value
 from dpquery.planner.passes import CHANGING, KEEPING, PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
+from dpquery.planner.protect.weighing import CUT, REWRITES
 from dpquery.session import pipeline
 from tests.reference.relations import Interpreter, Row
 from tests.unit.planner.pass_invariants import HOLDS, Trace, check_passes, traced_with
@@ -121,6 +122,11 @@ def test_what_keeps_the_answer_comes_before_what_changes_it() -> None:
         ("combine", True),
         ("allocate", False),
     ]
+
+
+def test_each_rewrite_of_a_boundary_says_why() -> None:
+    assert [one.name for one in REWRITES] == ["equivalent", "within keys", "existence", "cut"]
+    assert REWRITES[-1] is CUT and all(len(one.reason) > 50 for one in REWRITES)
 
 
 def test_a_pass_on_logical_plans_keeps_the_answer_as_it_says(shop: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
