@@ -41,7 +41,7 @@ from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_stay, weights_of
 from dpquery.backends.duckdb.shards import PARTS, hold_parts, periods, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
-from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects
+from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_columns, fetch_few, fetch_integers
 from dpquery.backends.duckdb.stored_forms import Formed, formed
 from dpquery.backends.duckdb.table_reading import Kept, TableReader, Weighed
 from dpquery.backends.duckdb.time_limits import time_limit
@@ -229,7 +229,7 @@ class DuckDBBackend(PublicTables):
         aggregate, cursor = statement.aggregate, self._private.cursor()
         if signatures(aggregate.measures) or statement.contested or decides_in_rounds(aggregate):
             return with_lists(aggregate, fetch(cursor, text, numbers), statement.contested)
-        fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
+        fetched = fetch_few if is_small(aggregate) else fetch_columns if aggregate.is_selected else fetch_integers
         return of_columns(aggregate, fetched(cursor, text, numbers))
 
     def _state(self, aggregate: PrivateAggregate) -> tuple[Stamp, ...]:

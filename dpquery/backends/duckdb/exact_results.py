@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpquery.backends.duckdb.sql.histogram_sql import signature, signatures
-from dpquery.backends.duckdb.statements import unmasked
+from dpquery.backends.duckdb.statements import unmasked, values_of
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
@@ -34,14 +34,14 @@ def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[
     numbers, kept = [], []
     for i, measure in enumerate(aggregate.measures):
         if measure.count not in CHOICES:
-            number = _wide(_column(made[f"number{i}"]), _digits(made, i))
+            number = _wide(values_of(made[f"number{i}"]), _digits(made, i))
             numbers.append(number + _matched(aggregate, made[f"contested{i}"]) if i in contested else number)
             continue
         kept.append(histograms[places[signature(measure)]])
         counted = np.zeros(len(made), np.int64)  # (groups,)
         np.add.at(counted, kept[-1].group, kept[-1].weight)
         numbers.append(counted)
-    keys = tuple(_key(_column(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
+    keys = tuple(_key(values_of(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
     pairs = _pairs(made["deciding"]) if "deciding" in made.column_names else None
     return ExactAggregates(keys=keys, numbers=tuple(numbers), histograms=tuple(kept), pairs=pairs)
 
@@ -49,7 +49,7 @@ def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[
 def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
     """Returns the digits of a number's column, which counts do not have."""
     name = f"number{i}_digits"
-    return _column(made[name]) if name in made.column_names else None
+    return values_of(made[name]) if name in made.column_names else None
 
 
 def _histogram(column: pa.ChunkedArray) -> Histogram:
@@ -75,15 +75,6 @@ def _flat(column: pa.ChunkedArray, first: str, second: str) -> tuple[NDArray[np.
     lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
     fields = (parts.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in (first, second))
     return np.repeat(np.arange(len(lists)), lengths), *fields
-
-
-def _column(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Returns a column as integers, or with NULL or other values as Python values, NULL as None."""
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy())
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.to_pylist()
-    return values
 
 
 def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:

@@ -71,16 +71,22 @@ def unmasked(column: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def fetch_objects(
+def fetch_columns(
     cursor: duckdb.DuckDBPyConnection, text: str, numbers: Sequence[int] = ()
 ) -> Mapping[str, NDArray[Any]]:
-    """Returns columns of any type, as Python values, NULL as None."""
+    """Returns columns of any type: integers, or Python values with NULL as None."""
     made = fetch(cursor, text, numbers)
-    columns = {}
-    for column in made.column_names:
-        columns[column] = np.empty(len(made), dtype=object)
-        columns[column][:] = made[column].to_pylist()
-    return columns
+    return {column: values_of(made[column]) for column in made.column_names}
+
+
+def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Returns a column as integers, or with NULL or other values as Python values, NULL as None."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy())
+    values = np.empty(len(column), dtype=object)
+    if column.null_count < len(column):
+        values[:] = column.to_pylist()
+    return values
 
 
 def fetch_rows(cursor: duckdb.DuckDBPyConnection, text: str, columns: Sequence[OutputColumn]) -> pa.Table:
