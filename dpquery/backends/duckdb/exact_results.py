@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpquery.backends.duckdb.sql.distinct_sql import IN_TURN
 from dpquery.backends.duckdb.sql.histogram_sql import signature, signatures
 from dpquery.backends.duckdb.statements import unmasked, values_of
 from dpquery.kernel.exponential import Histogram
@@ -58,8 +59,9 @@ def _histogram(column: pa.ChunkedArray) -> Histogram:
 
 
 def _pairs(column: pa.ChunkedArray) -> Pairs:
-    group, turn, place = _flat(column, "turn", "place")
-    return Pairs(group=group, unit=turn, place=place)
+    lists = column.combine_chunks()
+    listed = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    return Pairs(group=_groups(lists), unit=listed // IN_TURN, place=listed % IN_TURN)
 
 
 def _matched(aggregate: PrivateAggregate, column: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -72,9 +74,14 @@ def _flat(column: pa.ChunkedArray, first: str, second: str) -> tuple[NDArray[np.
     """Returns a column of lists of structures as flat arrays: the number of the list, and both fields."""
     lists = column.combine_chunks()
     parts = lists.flatten()
-    lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
     fields = (parts.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in (first, second))
-    return np.repeat(np.arange(len(lists)), lengths), *fields
+    return _groups(lists), *fields
+
+
+def _groups(lists: pa.Array) -> NDArray[np.int64]:
+    """Returns the number of its list for each entry of lists."""
+    lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return np.repeat(np.arange(len(lists)), lengths)
 
 
 def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:

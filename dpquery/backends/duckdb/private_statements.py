@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpquery.backends.duckdb.engine import Domain
 from dpquery.backends.duckdb.row_weights import Names
+from dpquery.backends.duckdb.sql.distinct_sql import IN_TURN
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.sql.private_sql import PrivateWriter
 from dpquery.backends.duckdb.sql.relations import RelationWriter
@@ -113,7 +114,7 @@ def added_up(aggregate: PrivateAggregate, parts: str, shards: int, contested: Se
     columns = [*keys, *(f"SUM(number{i}) AS number{i}" for i in plain)]
     columns += [f"{_joined(f'kept{i}')} AS kept{i}" for i in range(len(signatures(aggregate.measures)))]
     if decides_in_rounds(aggregate):  # each shard counts its units from 1
-        apart = f"LAMBDA pair: {{'turn': pair.turn * {shards} + shard, 'place': pair.place}}"
+        apart = f"LAMBDA one: (one // {IN_TURN} * {shards} + shard) * {IN_TURN} + one % {IN_TURN}"
         columns.append(f"{_joined(f'list_transform(deciding, {apart})')} AS deciding")
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     deciding = [f"SUM(number{i}) > 0" for i in plain if aggregate.measures[i].id == aggregate.selection]

@@ -16,14 +16,25 @@ _SAME_UNIT = "many.unit IS NOT DISTINCT FROM pairs.unit"
 unit has many groups or pairs does not decide whether those of others are looked at."""
 
 HELD = range(CONSIDERED + 1, 10**5 + 1)
-"""Rows that a plan lets a unit have at most, with which sums of selected groups are made of what units hold: with fewer
-it has few groups, with more its memory is not kept small."""
+"""Rows that a plan lets a unit have at most, with which all sums of selected groups are made of what units hold: with
+fewer it has few groups, with more its memory is not kept small."""
+FEW_HELD = 3
+"""So many sums are always made so. To add up more for each unit and group takes longer than to read the rows again."""
+IN_TURN = 2**31
+"""What is listed of a unit's group is one number: that of the unit times this, plus the place of the group. A list of
+structures takes a fifth of a statement longer."""
 
 
 class Hashed(Protocol):
     """Makes the hash of columns under the key of a run, in SQL."""
 
     def __call__(self, *columns: str) -> str: ...
+
+
+def is_held(sums: int, most_rows: int | None) -> bool:
+    """Whether so many sums of selected groups are made of what units hold, of which the plan lets each have so many
+    rows at most, or any number."""
+    return sums <= FEW_HELD or (most_rows or 0) in HELD
 
 
 def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: str) -> str:
@@ -62,10 +73,10 @@ def held_by_units(rows: str, keys: list[str], numbers: list[str], hashed: str) -
     return f"SELECT *, {hashed} AS hashed FROM ({held} UNION ALL SELECT {of_none})"
 
 
-def deciding_units(held: str, keys: list[str], most: int) -> str:
-    """Returns of each selected group how many units may decide about it, and as `deciding` which: a list of structures
-    (turn, place), `turn` a number of the unit and `place` that of the group among those of the unit, by hash. In the
-    group of NULL there may be 0 units, and no list.
+def deciding_units(held: str, keys: list[str], most: int, numbers: list[str]) -> str:
+    """Returns of each selected group how many units may decide about it, which as `deciding`, and what all units add to
+    numbers there. `deciding` is a list of `turn * IN_TURN + place`, `turn` a number of the unit and `place` that of the
+    group among those of the unit, by hash. Groups about which none decides may be there too, that of NULL among them.
 
     Of a unit with more than these groups those alone are put in order that may be among its first by hash, as an order
     holds all columns of a pair: up to `last`, which only such units have.
@@ -74,30 +85,28 @@ def deciding_units(held: str, keys: list[str], most: int) -> str:
         held: As `held_by_units` says.
         keys: Its columns of the groups.
         most: So many groups of a unit are listed at least, where it has them.
+        numbers: Its columns of numbers.
     """
     first = max(CONSIDERED, most)
     turn = "CASE WHEN unit IS NOT NULL THEN row_number() OVER () END AS turn"
-    far = f"SELECT unit FROM numbered WHERE pairs > {first} UNION ALL SELECT NULL"
-    cut = f"FROM {held} JOIN ({far}) AS far ON far.unit IS NOT DISTINCT FROM {held}.unit GROUP BY far.unit"
+    many = f"SELECT unit FROM numbered WHERE pairs > {first} UNION ALL SELECT NULL"
+    cut = f"FROM {held} JOIN ({many}) AS far ON far.unit IS NOT DISTINCT FROM {held}.unit GROUP BY far.unit"
     near = f"FROM {held} JOIN turns ON turns.unit IS NOT DISTINCT FROM {held}.unit WHERE last IS NULL OR hashed <= last"
+    beyond = "COALESCE(hashed > last, FALSE)"  # as a condition of its own, which `last` of the NULL unit does not meet
+    far = f"FROM {held} JOIN cut ON cut.unit IS NOT DISTINCT FROM {held}.unit WHERE {beyond}"
     place = f"row_number() OVER (PARTITION BY turn ORDER BY {', '.join(['hashed', *keys])}) AS place"
+    columns = ", ".join([*keys, *numbers])
     ctes = [
         f"numbered AS MATERIALIZED (SELECT unit, {turn}, COUNT(*) AS pairs FROM {held} GROUP BY unit)",
         f"cut AS MATERIALIZED (SELECT far.unit, list_sort(LIST(hashed))[{first}] AS last {cut})",
         "turns AS MATERIALIZED (SELECT numbered.*, last FROM numbered LEFT JOIN cut ON cut.unit = numbered.unit)",
-        f"ranked AS (SELECT {', '.join(['turn', *keys, place])} {near} QUALIFY place <= {first})",
+        f"placed AS (SELECT {columns}, turn, {place} {near}"
+        + (f" UNION ALL SELECT {columns}, NULL, NULL {far})" if numbers else ")"),
     ]
-    someone = "FILTER (WHERE turn IS NOT NULL)"
-    listed = f"COUNT(*) {someone} AS counted, LIST({{'turn': turn, 'place': place}}) {someone} AS deciding"
-    return f"WITH {', '.join(ctes)} SELECT {', '.join([*keys, listed])} FROM ranked GROUP BY {', '.join(keys)}"
-
-
-def sums_of_held(keys: list[str], numbers: list[str], *, is_part: bool) -> str:
-    """Returns the sums of what units hold, of all rows in those groups alone about which some unit decides (`shown`):
-    of one with many more groups than it may count in, the engine adds up few. Of a part of all rows, those of all."""
-    added = ", ".join([*keys, *(f"SUM({number}) AS {number}" for number in numbers)])
-    read = "" if is_part else f" SEMI JOIN shown ON {same('shown', 'held', keys)}"
-    return f"SELECT {added} FROM held{read} WHERE unit IS NOT NULL GROUP BY {', '.join(keys)}"
+    someone = f"FILTER (WHERE turn IS NOT NULL AND place <= {first})"
+    added = [f"SUM({number}) AS {number}" for number in numbers]
+    added += [f"COUNT(*) {someone} AS counted", f"LIST(turn * {IN_TURN} + place) {someone} AS deciding"]
+    return f"WITH {', '.join(ctes)} SELECT {', '.join([*keys, *added])} FROM placed GROUP BY {', '.join(keys)}"
 
 
 def divided_units(rows: str, keys: list[str], passing: str, owned: str, raw: list[str], most: int) -> str:

@@ -6,7 +6,7 @@ The text is a chain of named subqueries:
 - `crowded`: where weights are counted here, the units with more rows than may weigh 1, and what each of these weighs.
 - `owned`: the rows with an owner, `unit`, and what they weigh, `weight`.
 - `coded`: `owned` with the codes of public keys; what is not public is gone.
-- `held` and `shown`: where units decide in rounds, what each has in which group, and which decide about it.
+- `held`: where units decide in rounds, what each has in which group. With which of them decide, its sums are `sums`.
 - `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows, to which
   their lattice values are given as `step0`, `step1`, ..., each written once.
 - `counted0`, `counted1`, ...: joined to `sums`, the counts that take more: of units that count in some of their groups
@@ -25,13 +25,12 @@ from functools import cached_property
 
 from dpquery.backends.duckdb.sql import histogram_sql
 from dpquery.backends.duckdb.sql.distinct_sql import (
-    HELD,
     deciding_units,
     divided_units,
     held_by_units,
+    is_held,
     pairs_in_turn,
     same,
-    sums_of_held,
     units_in_some,
 )
 from dpquery.backends.duckdb.sql.keys_sql import codes, inside_runs, joined, packed, unpacked
@@ -98,14 +97,20 @@ class PrivateWriter:
             if self.aggregate.weights.weighing is Weighing.COUNTED:
                 ctes.append(f"crowded AS MATERIALIZED ({self._crowded()})")
             ctes.append(f"owned AS {once}({self._owned()})")
-        counts = dict(self._counts())
-        if counts or self._is_early:
+        counts, deciding = dict(self._counts()), self.deciding
+        if counts or deciding is not None or self._is_early:
             ctes.append(f"coded AS {once if is_quick(source) else ''}({self._coded()})")
-        if self.deciding is not None:
-            ctes.append(f"held AS MATERIALIZED ({self._held()}), shown AS MATERIALIZED ({counts[self.deciding]})")
         sums = self._early() if self._is_early else self._late()
-        if self._adds_held:
-            sums = sums_of_held(self._keys, self._summed, is_part=self.is_part)
+        if deciding is not None:
+            added, numbers = (self._summed, self._numbers()) if self._adds_held else ([], [])
+            held = held_by_units(self._with_steps("coded"), self._keys, numbers, self._hash("unit", *self._keys))
+            ctes.append(f"held AS MATERIALIZED ({held})")
+            decided = deciding_units("held", self._keys, self.aggregate.weights.max_groups or 0, added)
+            if self._adds_held:
+                columns = ", ".join([*self._keys, *added, f"counted AS number{deciding}", "deciding"])
+                sums = f"SELECT {columns} FROM ({decided}){'' if counts or self.is_part else ' WHERE counted > 0'}"
+            else:
+                counts[deciding] = decided
         if not counts:
             return f"WITH {', '.join(ctes)} {sums}"
         return f"WITH {', '.join(ctes)}, sums AS ({sums}) {self._with_counts(counts)}"
@@ -179,8 +184,7 @@ class PrivateWriter:
         return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
 
     def _with_steps(self, rows: str) -> str:
-        """Returns rows with the lattice values that sums of them read: written once, as to bind a text takes longer
-        than to run it over few rows."""
+        """Returns rows with the lattice values that sums of them read, each written once, as binding takes long."""
         steps = "".join(f", {value} AS {step}" for value, step in self._steps.items())
         return f"(SELECT *{steps} FROM {rows})" if steps else rows
 
@@ -191,15 +195,11 @@ class PrivateWriter:
         values = [self._lattice_value(m, place) for m in summed for place in range(len(m.lattices))]
         return {value: f"step{i}" for i, value in enumerate(dict.fromkeys(values))}
 
-    def _held(self) -> str:
-        numbers = self._numbers() if self._adds_held else []
-        return held_by_units(self._with_steps("coded"), self._keys, numbers, self._hash("unit", *self._keys))
-
     @cached_property
     def _adds_held(self) -> bool:
-        """Whether the sums of groups are sums of what units hold there: less memory, more time than from rows."""
-        is_added = all(measure.count is not Count.DISTINCT for _, measure in self._added)
-        return self.deciding is not None and is_added and not self._kept and (self._most_rows or 0) in HELD
+        """Whether the sums of groups are sums of what units hold there, which is put together by group anyway."""
+        is_added = not self._kept and all(measure.count is not Count.DISTINCT for _, measure in self._added)
+        return self.deciding is not None and is_added and is_held(len(self._added), self._most_rows)
 
     def _numbers(self) -> list[str]:
         return [f"{self._number(measure)} AS number{i}" for i, measure in self._added]
@@ -264,8 +264,6 @@ class PrivateWriter:
                 yield i, units_in_some("coded", self._keys, passing, most, self._hash("unit", *self._keys))
             elif measure.count is Count.UNITS and self.aggregate.divides_units:
                 yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
-            elif measure.count is Count.DECIDING:
-                yield i, deciding_units("held", self._keys, most)
             elif i in self.contested:
                 rows = self.aggregate.weights.max_rows
                 yield i, pairs_in_turn("coded", self._keys, passing, value_of(measure), rows, self._hash)
@@ -279,10 +277,12 @@ class PrivateWriter:
         columns += [f"{given.get(i, f'sums.number{i}')} AS number{i}" for i in plain]
         columns += [f"sums.kept{i}" for i in range(len(histogram_sql.signatures(self.aggregate.measures)))]
         columns += [f"counted{i}.contested AS contested{i}" for i in self.contested]
-        columns += [f"counted{i}.deciding AS deciding" for i in counts if i == self.deciding]
-        made = [(f"counted{i}", "shown" if i == self.deciding else f"({text})") for i, text in counts.items()]
-        joins = [f"LEFT JOIN {text} AS {count} ON {same('sums', count, self._keys)}" for count, text in made]
-        selection = [f"number{i} > 0" for i in counts if self.aggregate.measures[i].id == self.aggregate.selection]
+        if self.deciding is not None:
+            columns.append(f"{f'counted{self.deciding}' if self.deciding in counts else 'sums'}.deciding AS deciding")
+        tables = [(f"({text}) AS counted{i}", same("sums", f"counted{i}", self._keys)) for i, text in counts.items()]
+        joins = [f"LEFT JOIN {table} ON {condition}" for table, condition in tables]
+        decides = [i for i in plain if i in counts or i == self.deciding]
+        selection = [f"number{i} > 0" for i in decides if self.aggregate.measures[i].id == self.aggregate.selection]
         shown = f" WHERE {selection[0]}" if selection and not self.is_part else ""
         return f"FROM (SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{FENCE}){shown}"
 
@@ -364,7 +364,7 @@ class PrivateWriter:
     @cached_property
     def _added(self) -> list[tuple[int, Measure]]:
         """Returns the measures that one aggregation gives, with their places."""
-        elsewhere = {i for i, _ in self._counts()}
+        elsewhere = {self.deciding, *(i for i, _ in self._counts())}
         return [(i, m) for i, m in enumerate(self.aggregate.measures) if m.count not in CHOICES and i not in elsewhere]
 
     @cached_property
