@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import assert_never
 
 import pyarrow as pa
 
-from dpquery.accuracy.counting import Halved, is_count, is_never_negative
+from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import rounded_factors_of
-from dpquery.accuracy.intervals import IntervalInputs, as_floats
-from dpquery.accuracy.rounded import half_width as half_width_of
+from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.rules import Interval
-from dpquery.accuracy.selected import shown_interval
 from dpquery.accuracy.unions import carry_union
-from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
-from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
+from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
@@ -42,12 +38,12 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
-from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
+from dpquery.result.added import AddedTable, with_added
 from dpquery.result.bins import Axis, axis_of
-from dpquery.result.carried import Carried, laws_of
+from dpquery.result.carried import Carried
 from dpquery.result.choices import Choices, RankError
+from dpquery.result.interval_inputs import Inputs, deciding
 from dpquery.result.released import projected, to_arrow
-from dpquery.result.simultaneous import drawn, failure_of_each
 
 ONE = Fraction(1)
 
@@ -131,61 +127,18 @@ def finish(
     exact = [frozenset(id for key in table.aggregate.keys for id in key.columns) for table in tables]
     noisy = noisy_columns(result, exact.__getitem__)
     found = {c.name: meanings.get(c.id) for c in columns if c.id in noisy}
-    read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
-    read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
     choices = _choices(tables, whole, halved, again)
-    behind = frozenset[str]() if choices is None else choices.behind(read)
-    read |= behind & {*made.column_names}
-    floors = frozenset(m.id for table in tables for m in table.aggregate.measures if is_never_negative(m))
-    shown = _deciding(tables, taus) if taus else {}
-    values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), laws_of(tables, again)
-
-    def failing(confidence: Fraction) -> Fraction:
-        return failure_of_each(1 - confidence, drawn((read & measures) | behind, tables, again))
-
-    def measured(confidence: Fraction, at_once: bool) -> IntervalInputs:
-        each = failing(confidence) if at_once else None
-
-        def chosen(id: str, sharing: int) -> Interval | None:
-            failure = (1 - confidence) / sharing if each is None else each
-            if id in shown:
-                return shown_interval(*shown[id], as_floats(values[id]), failure)
-            if choices is None or id not in choices:
-                return None
-            return choices.interval(id, values, widths, failure, each=each is not None)
-
-        return IntervalInputs(
-            rows=len(made),
-            columns=values,
-            measures=measures,
-            half_width=lambda id, sharing: widths(id, (1 - confidence) / sharing if each is None else each),
-            chosen=chosen,
-            law=laws if each is None else lambda _: None,  # what is simulated holds for one cell by itself
-            confidence=float(confidence) if each is None else 1 - float(each),
-            variances=again.spread,
-            floors=floors,
-        )
-
-    table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
+    inputs = Inputs.of(made, found, tables, measures, again, choices, deciding(tables, taus) if taus else {})
     leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
-    read_tables = frozenset(leaves[number] for number in read_by)
     empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
-    hidden = empty and not len(made)
-
-    def ranks(confidence: Fraction, at_once: bool) -> Mapping[str, RankError]:
-        failure = failing(confidence) if at_once else 1 - confidence
-        themselves = ((name, _itself(meaning, again)) for name, meaning in found.items())
-        known = ((name, id) for name, id in themselves if id is not None and choices is not None and id in choices)
-        return {name: choices.rank_error(id, values, failure) for name, id in known if choices is not None}
-
     return Finished(
-        table=table,
+        table=made.select([c.id for c in columns]).rename_columns([c.name for c in columns]),
         noisy=found,
-        measured=measured,
-        tables=read_tables,
-        choices=ranks,
+        measured=inputs.measured,
+        tables=frozenset(leaves[number] for number in read_by),
+        choices=inputs.ranks,
         axes=lambda: _axes(columns, meanings, tables),
-        hidden=hidden,
+        hidden=empty and not len(made),
         counts=lambda: _counts(found, tables, again),
         withheld=tuple([(one, _rows(one.groups, tables, evaluate)) for one in withheld]) if withheld else (),
     )
@@ -207,17 +160,6 @@ def _choices(
     if not [measure for table in tables for measure in table.aggregate.measures if measure.count in CHOICES]:
         return None
     return Choices(tables=tables, whole=whole, halved=halved, twice=frozenset({*again, *again.values()}))
-
-
-def _deciding(tables: Sequence[NoisyTable | AddedTable], taus: Mapping[str, int]) -> dict[str, tuple[NoiseLaw, int]]:
-    """Returns the measures that decided by themselves which groups are shown: their noise and tau."""
-    return {
-        measure.id: (noise, taus[measure.id])
-        for table in tables
-        for measure, noise in zip(table.aggregate.measures, table.noises, strict=True)
-        if measure.id == table.aggregate.selection and measure.count is Count.UNITS and measure.id in taus
-        if isinstance(noise, NoiseLaw) and noise.steps == 1
-    }
 
 
 def _counts(
@@ -246,30 +188,6 @@ def _axes(
     read = {c.name: meanings.get(c.id) for c in columns}
     keys = {name: m.id for name, m in read.items() if isinstance(m, Column) and m.id in known}
     return {name: axis_of(known[id], id) for name, id in keys.items()}
-
-
-def _itself(meaning: Expression | None, again: Mapping[str, str]) -> str | None:
-    """Returns the released column that a column of the answer shows as it is."""
-    while isinstance(meaning, Cast):
-        meaning = meaning.argument
-    return again.get(meaning.id, meaning.id) if isinstance(meaning, Column) else None
-
-
-class _Lazy(Mapping[str, list[Any]]):
-    """An Arrow table's columns as lists, each made when it is read."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def __getitem__(self, id: str) -> list[Any]:
-        values: list[Any] = self._table[id].to_pylist()
-        return values
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table.column_names)
-
-    def __len__(self) -> int:
-        return len(self._table.column_names)
 
 
 def _carry(relation: Relation, again: Carried) -> tuple[Relation, Meanings]:
@@ -348,27 +266,6 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
             others = {r.id for r in columns_of(column.expression) if meanings[r.id] != r}
             known[column.id] = substitute(column.expression, meanings) if others else column.expression
     return Project(source=source, columns=(*project.columns, *carried)), known
-
-
-def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> Callable[[str, Fraction], float]:
-    found: dict[str, tuple[AnyNoise, Fraction]] = {}
-    for table in tables:
-        noises: Sequence[AnyNoise] = table.noises
-        for measure, noise in zip(table.aggregate.measures, noises, strict=True):
-            if measure.count not in CHOICES:
-                found[measure.id] = (noise, measure.unit)
-
-    known = {**found, **again.sums(found)}
-
-    def half_width(id: str, failure: Fraction) -> float:
-        if again.get(id, id) not in known:
-            return math.nan  # how far a choice is off in values depends on the data
-        noise, step = known[again.get(id, id)]
-        one = noise.noise if isinstance(noise, NoiseOfSum) and noise.count == 1 else noise
-        width = half_width_of(one, failure) if isinstance(one, NoiseLaw) else one.half_width(failure)
-        return float(width * step)
-
-    return half_width
 
 
 def _released(relation: Relation) -> list[Released]:
