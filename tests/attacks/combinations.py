@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """A grammar in which capabilities meet: every relation is made of others, and so is every noisy table.
 
 All relations below the boundary have the columns id, x (a float), y (an integer) and t (a text), all noisy tables the
@@ -25,11 +24,24 @@ BASES = (
     "SELECT id, value AS x, EXTRACT(YEAR FROM DATE '2000-01-01' + days) AS y, test AS t FROM labs",
 )
 VALUES = "(VALUES ('hdl', 1), ('sbp', 2), ('ang', 3), ('F', 4), ('none', 5), (NULL, 6)) v (code, rank)"
-CONDITIONS = ("{}x > 30", "{}y > 0", "{}t <> 'hdl'", "{}t IS NULL", "{}x IS NOT NULL", "{}y BETWEEN -900 AND 900")
+CONDITIONS: tuple[str, ...] = (
+    "{}x > 30",
+    "{}y > 0",
+    "{}t <> 'hdl'",
+    "{}t IS NULL",
+    "{}x IS NOT NULL",
+    "{}y BETWEEN -900 AND 900",
+)
 CONDITIONS += ("{}t LIKE '%a%'", "{}x > {}y", "{}t IN ('sbp', 'F', 'ang')", "{}y % 3 = 1", "NOT ({}x < 50)")
-KEYS = ("{}t", "{}t", "{}y > 0", "CASE WHEN {}x > 50 THEN 'high' WHEN {}x <= 50 THEN 'low' END", "COALESCE({}t, 'no')")
+KEYS: tuple[str, ...] = (
+    "{}t",
+    "{}t",
+    "{}y > 0",
+    "CASE WHEN {}x > 50 THEN 'high' WHEN {}x <= 50 THEN 'low' END",
+    "COALESCE({}t, 'no')",
+)
 KEYS += ("{}x IS NULL", "UPPER({}t)", "CLAMP({}y // 100, -3, 3)", "{}t = 'sbp'", "LENGTH({}t)")
-NUMBERS = (
+NUMBERS: tuple[str, ...] = (
     "CLAMP({}x, -500, 500)",
     "CLAMP({}y, -1000, 1000)",
     "CLAMP({}x * 2 - {}y, -2000, 2000)",

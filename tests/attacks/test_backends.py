@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Attacks on the engine (BAK): what it could do if a text reached it, and names and values that try to be SQL."""
 
 from __future__ import annotations
@@ -630,7 +629,7 @@ LIES = {
     "a column more": lambda exact: ExactAggregates(keys=exact.keys, numbers=(*exact.numbers, exact.numbers[0])),
     "a column cut": lambda exact: ExactAggregates(keys=exact.keys, numbers=tuple(n[:-1] for n in exact.numbers)),
     "floats": lambda exact: ExactAggregates(keys=exact.keys, numbers=tuple(n + 0.5 for n in exact.numbers)),
-    "a long text": lambda exact: ExactAggregates(keys=exact.keys, numbers=("x" * 10,)),
+    "a long text": lambda exact: ExactAggregates(keys=exact.keys, numbers=("x" * 10,)),  # type: ignore[arg-type]
     "nothing": lambda exact: None,
 }
 

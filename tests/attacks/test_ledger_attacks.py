@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Attacks on the ledger: races, kills, full disks, damage, old copies, bad numbers. Each must fail.
 
 The invariant after each: released <= recorded <= limit, and what is recorded can be read from the file alone.
@@ -238,7 +237,7 @@ def kill_at_random(path: Path, folder: Path, times: int) -> int:
             for i in range(3)
         ]
         if turn % 2:
-            wait_until(lambda turn=turn: any(log.stat().st_size for log in folder.glob(f"{turn}-*.log")))
+            wait_until(lambda turn=turn: any(log.stat().st_size for log in folder.glob(f"{turn}-*.log")))  # type: ignore[misc]
         time.sleep(random.uniform(0.005, 0.05))
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -649,7 +648,7 @@ def test_opening_begins_at_the_last_checkpoint_that_the_mark_covers(
     lines = path.read_text().splitlines()
     assert sum('"checkpoint"' in line for line in lines) == 5
     followed, follow = list[str](), ledger_replay.Replay.follow
-    monkeypatch.setattr(ledger_replay.Replay, "follow", lambda self, line: followed.append(line) or follow(self, line))
+    monkeypatch.setattr(ledger_replay.Replay, "follow", lambda self, line: followed.append(line) or follow(self, line))  # type: ignore[func-returns-value]
     assert Ledger.open(path).spent(None).epsilon == spent
     assert followed == lines[len(lines) - len(followed) :] and len(followed) < 15
     followed.clear()

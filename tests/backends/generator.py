@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type, return"
 """Random small tables, and random unit-local relations and private aggregates over them; the same for the same seed."""
 
 from __future__ import annotations

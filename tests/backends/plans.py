@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Plans by hand, in few words. Ids of columns are a table's alias and the column's name."""
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def grouped(source: Relation, keys: Sequence[str], **functions: tuple[str, str |
             AggregateColumn(
                 id=id,
                 name=id,
-                function=function,
+                function=function,  # type: ignore[arg-type]
                 argument=None if argument is None else column(source, argument),
                 filter=None,
                 type=type,

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Texts are read as long as the catalog says: a longer one is cut, or is NULL where it tells privacy units apart."""
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def test_columns_are_read_as_declared_or_not_at_all() -> None:
         ("n", {"type": FLOAT64}),
         ("id", {"max_length": 7}),
     ):
-        columns = tuple(replace(c, **changed) if c.name == name else c for c in relation.columns)  # type: ignore[arg-type]
+        columns = tuple(replace(c, **changed) if c.name == name else c for c in relation.columns)
         assert columns != relation.columns
         with pytest.raises(InternalError, match="than the catalog declares"):
             engine.prepare(of_all(replace(relation, columns=columns), counted=name))

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Where no unit has too many rows DuckDB's statements say nothing of limits, until a file grows."""
 
 from __future__ import annotations

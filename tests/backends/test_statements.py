@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Statements are parsed once, and planned for what they run over."""
 
 from __future__ import annotations
@@ -62,9 +61,11 @@ def test_a_query_is_parsed_once_and_keeps_other_values_each_time(
     zero_noise(monkeypatch)
     keys = iter(range(1, 1_000))
     monkeypatch.setattr("dpquery.kernel.samplers.random_key", lambda: next(keys) << 64 | 7)
-    given, fetch = [], backend.fetch
+    given, fetch = [], backend.fetch  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        backend, "fetch", lambda cursor, text, numbers: given.append((text, *numbers)) or fetch(cursor, text, numbers)
+        backend,
+        "fetch",
+        lambda cursor, text, numbers: given.append((text, *numbers)) or fetch(cursor, text, numbers),  # type: ignore[func-returns-value]
     )
     rows = pd.DataFrame([(p, "a", 10 * p + i) for p in range(2) for i in range(8)], columns=["person", "place", "cost"])
     rows = pd.concat([rows, rows[rows.person == 0].assign(person=2)])

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What the promise takes from the data holds as long as the session does: later changes of frames and files."""
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def test_a_frame_that_is_changed_in_place_is_not_read_again(
     with session(CODES, tmp_path, {"people": PEOPLE, "codes": made(codes)}) as opened:
         assert asked(opened) == 100
         codes.loc[:, "code"] = 1
-        codes["code"].array._ndarray[:] = 1  # type: ignore[attr-defined]
+        codes["code"].array._ndarray[:] = 1
         assert asked(opened) == 100
 
 

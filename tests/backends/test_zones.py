@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Instants are read as the wall clock of the declared zone, as pandas shows them, on days when clocks are set too."""
 
 from __future__ import annotations

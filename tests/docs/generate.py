@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Writes docs/reference/sql.md from the code that accepts and refuses: `make docs`."""
 
 from __future__ import annotations
@@ -283,7 +282,7 @@ The patterns of `TO_CHAR` are PostgreSQL's: `YYYY YY IYYY Q MM Mon Month IW DD D
 
 def _types(engine: Engine) -> Iterator[str]:
     yield "## Types in casts\n"
-    known, unknown = [], []
+    known, unknown = [], []  # type: ignore[var-annotated]
     for name in TYPE_NAMES:
         written = name.replace("(p,s)", "(10,2)").replace("(n)", "(5)")
         answer = engine.ask(f"SELECT COUNT(CAST(town AS {written})) AS n FROM patients")

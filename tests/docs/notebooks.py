@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The notebooks of the documentation: run cell by cell, as a notebook would, without one.
 
 `python -m tests.docs.notebooks` runs all of them and writes what they show into them.
@@ -48,14 +47,14 @@ class Shell:
             return self._magics[name](rest, cell)
         if text.startswith("%load_ext "):
             __import__(text.split()[1])
-            sys.modules[text.split()[1]].load_ipython_extension(self)  # type: ignore[attr-defined]
+            sys.modules[text.split()[1]].load_ipython_extension(self)
             return None
         tree = ast.parse(text)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, "<cell>", "exec"), self.user_ns)
         if last is None:
             return None
-        return eval(compile(ast.Expression(last.value), "<cell>", "eval"), self.user_ns)
+        return eval(compile(ast.Expression(last.value), "<cell>", "eval"), self.user_ns)  # type: ignore[attr-defined]
 
 
 def _stream(text: str) -> Output:

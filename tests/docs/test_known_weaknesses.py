@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Weaknesses that the page admits are still there. When one of these fails, it is gone: change the page."""
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ def _session(folder: Path, name: str, tables: dict[str, object], sources: dict[s
 
 def _count(session: dp.Session, query: str) -> int:
     with session:
-        return int(session.sql(query, epsilon=20).to_pandas().iloc[0, 0])
+        return int(session.sql(query, epsilon=20).to_pandas().iloc[0, 0])  # type: ignore[arg-type]
 
 
 def test_ownership_is_checked_when_a_session_opens_and_its_file_looked_at_again(tmp_path: Path) -> None:
     people = tmp_path / "people.parquet"
     pd.DataFrame({"id": range(50), "note": [str(i) for i in range(50)]}).to_parquet(people)
     things = pd.DataFrame({"note": ["1"]})
-    session = _session(tmp_path, "owned", TABLES, {"people": str(people), "things": things})
+    session = _session(tmp_path, "owned", TABLES, {"people": str(people), "things": things})  # type: ignore[arg-type]
     pd.DataFrame({"id": range(500), "note": ["1"] * 500}).to_parquet(people)
     with pytest.raises(dp.BackendError, match="file of table people was changed"):
         _count(session, "SELECT COUNT(*) AS n FROM things")
     with pytest.raises(dp.CatalogError, match="is not unique there"):
-        _session(tmp_path, "again", TABLES, {"people": str(people), "things": things})
+        _session(tmp_path, "again", TABLES, {"people": str(people), "things": things})  # type: ignore[arg-type]
 
 
 def test_the_page_speaks_of_what_the_readme_promises_it_does() -> None:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Random expressions over columns with known ranges, and points in those ranges, their ends and NULL among them."""
 
 from __future__ import annotations
@@ -143,8 +142,8 @@ def _column(chance: random.Random, place: int) -> tuple[Column, Range]:
     of = list(_ENDS)[place % len(_ENDS)]
     lower, upper = chance.choice(_ENDS[of])
     known = Range(
-        lower=None if lower is None else Fraction(lower),
-        upper=None if upper is None else Fraction(upper),  # type: ignore[arg-type]
+        lower=None if lower is None else Fraction(lower),  # type: ignore[call-overload]
+        upper=None if upper is None else Fraction(upper),  # type: ignore[call-overload]
         nullable=chance.random() < 0.5,
     )
     return Column(id=f"c{place}", type=of), known

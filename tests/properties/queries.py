@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Random queries over the worlds' tables: what a relation offers, and aggregates, keys and filters drawn from it."""
 
 from __future__ import annotations
@@ -118,8 +117,8 @@ ROW_KEYS = Source(
     conditions=("c.factor > 0",),
     keeps_public=True,
 )
-ROW_SOURCES = (VISITS, VISITS, _with_places("JOIN"), _with_places("LEFT JOIN"), ROW_KEYS)
-PERSON_SOURCES = (
+ROW_SOURCES: tuple[Source, ...] = (VISITS, VISITS, _with_places("JOIN"), _with_places("LEFT JOIN"), ROW_KEYS)
+PERSON_SOURCES: tuple[Source, ...] = (
     VISITS,
     VISITS,
     PEOPLE,

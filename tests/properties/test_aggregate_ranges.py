@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Ranges of exact aggregates: no group of rows within the columns' ranges gives a value outside."""
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def test_no_aggregate_leaves_its_range(function: str) -> None:
         column = AggregateColumn(
             id="x",
             name="",
-            function=function,
+            function=function,  # type: ignore[arg-type]
             argument=argument,
             second=second,
             filter=kept,

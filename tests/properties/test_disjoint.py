@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """For neighbouring databases all measures together lose no more than is charged, those of disjoint filters in parallel.
 
 Each measure's change is weighed with its own scale: what `check_inputs` adds up over measures is the loss of the pair.
@@ -217,7 +216,7 @@ def test_the_charge_is_reached(
     there = hall.open(empty.sources(made))
     prepared = nobody.prepare(query)
     inputs = [database.inputs(prepared, 1) for database in (nobody, there)]
-    check_inputs(prepared, *inputs, str(query))
+    check_inputs(prepared, *inputs, str(query))  # type: ignore[arg-type, call-arg]
     guarantee = prepared.plan.guarantee
     if guarantee.epsilon:
         assert guarantee.epsilon == 1
@@ -226,5 +225,5 @@ def test_the_charge_is_reached(
 
 def _crowd(unit: str) -> Rows:
     assert NOBODY == {}
-    tables = {"visits": []} if unit == "row" else {"people": [], "visits": [], "items": []}
+    tables = {"visits": []} if unit == "row" else {"people": [], "visits": [], "items": []}  # type: ignore[var-annotated]
     return {**tables, **{name: [] for name in PUBLIC_TABLES}}

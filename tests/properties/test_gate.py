@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The gate believes nothing: a plan made by a defect, not by the planner, is refused before it is charged or run."""
 
 from __future__ import annotations
@@ -347,7 +346,7 @@ REFUSED = {
     "child without its key's column": count(join(replace(ITEMS, columns=ITEMS.columns[1:]), VISITS, kind="cross")),
     "child owned by another path": count(
         join(
-            replace(ITEMS, ownership=replace(VISITS.ownership, path=ITEMS.ownership.path, column="score")),
+            replace(ITEMS, ownership=replace(VISITS.ownership, path=ITEMS.ownership.path, column="score")),  # type: ignore[type-var, union-attr]
             VISITS,
             ("i_visit", "v_visit"),
         )
@@ -661,7 +660,7 @@ class OneOfEach:
         return (frozenset(),)
 
 
-ANY_WORK = Allowed(steps=10**6, sizes=OneOfEach())
+ANY_WORK = Allowed(steps=10**6, sizes=OneOfEach())  # type: ignore[arg-type]
 
 
 def run(budgeted: BudgetedAggregate, path: str, unit: str = "int64") -> str:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Children that are joined with their parents: whatever the rules accept is unit-local, on every small database."""
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def check(relation: Relation, known: Locality, tables: Tables) -> bool:
     found, somebody = rows(relation, tables), False
     for row in found:
         assert len({row[id] for id in known.units}) <= 1, "unit columns agree"
-        unit = unit_of(row, known, tables)
+        unit = unit_of(row, known, tables)  # type: ignore[arg-type]
         assert {row[id] for id in known.partial} <= {unit, None}
         for stored in known.rows if unit is not None else ():
             held = {(name, row[id]) for name, _, id in stored.columns}
@@ -56,9 +55,9 @@ def check(relation: Relation, known: Locality, tables: Tables) -> bool:
                 held <= set(one.items()) and owner(tables, stored.table, one) == unit for one in tables[stored.table]
             ), "a stored row of the unit holds these values"
     for unit in UNITS:
-        mine = [row for row in found if unit_of(row, known, tables) == unit]
+        mine = [row for row in found if unit_of(row, known, tables) == unit]  # type: ignore[arg-type]
         alone = only(tables, unit)
-        assert counted(mine) == counted([row for row in rows(relation, alone) if unit_of(row, known, alone) == unit]), (
+        assert counted(mine) == counted([row for row in rows(relation, alone) if unit_of(row, known, alone) == unit]), (  # type: ignore[arg-type]
             "rows of a unit follow from its own rows"
         )
         somebody = somebody or bool(mine)

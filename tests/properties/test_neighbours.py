@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """For neighbouring databases the inputs of every mechanism stay within the declared norms, and all else is equal.
 
 Random catalogs, crowds, guests and queries, and pairs made by hand that reach the declared norms.
@@ -704,7 +703,7 @@ def test_which_row_is_the_first_depends_on_no_other_person(shelf: str) -> None:
             whole = database.inputs(prepared, 5)[0]
             rest = empty(hall, {"visits": [r for r in order if r["person"] != 7]}).inputs(prepared, 5)[0]
             zeros = (0,) * len(prepared.measures)
-            own = {g: [a - b for a, b in zip(n, rest.get(g, zeros), strict=True)] for g, n in whole.items()}
+            own = {g: [a - b for a, b in zip(n, rest.get(g, zeros), strict=True)] for g, n in whole.items()}  # type: ignore[operator]
             found.append({group: numbers for group, numbers in own.items() if any(numbers)})
     assert found[0]
     assert all(own == found[0] for own in found)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Nothing but released numbers comes out: no value of a private column in any error, repr, plan, log or ledger.
 
 Canaries stand in every private column: texts, numbers and dates that occur nowhere else.
@@ -194,7 +193,7 @@ class Failing:
 )
 def test_what_the_engine_raises_is_never_quoted_and_stays_charged(error: Exception, shelf: str) -> None:
     opened = database(shelf, 1)
-    backend = Failing(opened.backend, error)
+    backend = Failing(opened.backend, error)  # type: ignore[arg-type]
     session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
     before = opened.hall.ledger.spent("alice")
     messages = set()
@@ -220,7 +219,7 @@ def test_no_charge_comes_after_a_row_is_read(shelf: str) -> None:
             seen.append(opened.hall.ledger.spent(None))
             return self.backend.run(statement, key)
 
-    backend = Watching(opened.backend, ValueError())
+    backend = Watching(opened.backend, ValueError())  # type: ignore[arg-type]
     session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
     answer = session.sql("SELECT kind, COUNT(*) AS n, AVG(score) AS m FROM visits GROUP BY kind", epsilon="1")
     assert seen == [opened.hall.ledger.spent(None)]
@@ -229,7 +228,7 @@ def test_no_charge_comes_after_a_row_is_read(shelf: str) -> None:
 
 def test_refused_queries_never_reach_the_private_engine(shelf: str) -> None:
     opened = database(shelf, 1)
-    backend = Failing(opened.backend, AssertionError("the private engine was asked"))
+    backend = Failing(opened.backend, AssertionError("the private engine was asked"))  # type: ignore[arg-type]
     session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
     mark = opened.hall.ledger.mark
     for text in REFUSED:

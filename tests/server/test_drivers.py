@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Drivers that are installed: psycopg, with every way it has to ask; charges are counted in each."""
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def test_errors_have_a_state_a_hint_and_a_place(connection: psycopg.Connection) 
 
 def test_a_running_statement_is_cancelled(server: Running, connection: psycopg.Connection) -> None:
     begun = server.begun()
-    threading.Thread(target=lambda: begun.wait(PATIENCE) and connection.cancel_safe()).start()
+    threading.Thread(target=lambda: begun.wait(PATIENCE) and connection.cancel_safe()).start()  # type: ignore[func-returns-value]
     with pytest.raises(psycopg.errors.QueryCanceled):
         connection.execute("SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)")
     assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -126,7 +125,7 @@ def test_transactions_have_the_status_that_drivers_follow(server: Running) -> No
     with psycopg.connect(server.url()) as connection:
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         connection.execute("SELECT 1")
-        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS  # type: ignore[comparison-overlap]
         with pytest.raises(psycopg.Error), connection.transaction():
             connection.execute("nonsense")
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS

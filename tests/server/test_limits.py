@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What is limited: how many come, how long they are silent, how slowly they read; and how the server ends."""
 
 from __future__ import annotations

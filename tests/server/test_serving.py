@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The whole server with the real engine: one command, exact charges, kills at bad moments."""
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 import psycopg
 import pytest
 

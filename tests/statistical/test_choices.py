@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type"
 """The law of choices: the sampler against probabilities worked out in decimals, and whole queries through Session.sql.
 
 A correct engine fails one check with a chance of at most FALSE_ALARM (Massart 1990, for distributions on a line), and
@@ -157,7 +157,7 @@ def test_choices_have_the_law_that_the_charge_pays_for(
     drawn: list[int] = []
     queries = ASKED[name]
     for _ in range(queries):
-        answer = opened.sql(text, **{currency: asked}, **bounds)  # type: ignore[arg-type]
+        answer = opened.sql(text, **{currency: asked}, **bounds)
         drawn += [int(value) for value in answer.to_arrow()["q"].to_pylist()]
     charged = getattr(opened._ledger.spent(None), currency) / queries
     assert charged == asked

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Estimates over randomised reports: unbiased, with the variance that is claimed, and intervals that hold.
 
 Without the noise of the answer, an estimate's law follows from that of the reports, which few rows let us enumerate.
@@ -67,7 +66,7 @@ def session_over(frame: pd.DataFrame, folder: Path, **more: object) -> dp.Sessio
 
 def reported(column: str, reports: list[tuple[object, ...]]) -> pd.DataFrame:
     """Returns copies of a world of the true rows for each of the reports."""
-    worlds = [TRUTH.assign(side="left", world=world, **{column: list(told)}) for world, told in enumerate(reports)]
+    worlds = [TRUTH.assign(side="left", world=world, **{column: list(told)}) for world, told in enumerate(reports)]  # type: ignore[arg-type]
     rows = pd.concat(worlds, ignore_index=True)
     return rows.loc[rows.index.repeat(COPIES)].reset_index(drop=True)
 
@@ -134,7 +133,7 @@ VALUES = pd.DataFrame(
 
 def _exact(folder: Path) -> list[pd.DataFrame]:
     """Returns the answers over values without lies and without noise."""
-    plain = {name: {k: v for k, v in said.items() if k != "randomized"} for name, said in COLUMNS.items()}
+    plain = {name: {k: v for k, v in said.items() if k != "randomized"} for name, said in COLUMNS.items()}  # type: ignore[attr-defined]
     plain |= {"party": {"type": "text", "keys": list(PARTIES)}, "grade": {"type": "int64", "lower": 1, "upper": 4}}
     with (
         session_over(VALUES, folder, tables={"people": {"columns": plain}}) as session,

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Selected groups: what exists through one person alone is shown with at most the charged delta, and not far below it.
 
 Frequencies for deltas of 1e-2 and 1e-3, whole queries with fresh randomness; smaller deltas by the laws themselves.
@@ -97,7 +96,7 @@ def test_a_lone_person_is_shown_with_at_most_delta(name: str, delta: Fraction, t
     opened = session(shelf, lone(people, groups), budget=budget, neighbours=neighbours)
     seen = 0
     for _ in range(trials // people):
-        answer = opened.sql(text, **loss, delta=delta, max_groups=groups, max_rows=1)
+        answer = opened.sql(text, **loss, delta=delta, max_groups=groups, max_rows=1)  # type: ignore[arg-type]
         assert {made.mechanism for made in answer.measurements} == {"laplace" if law == "laplace" else "gaussian"}
         assert ("selection" in {made.aggregate for made in answer.measurements}) is (law in ("rounds", "beside"))
         seen += len({note.split()[0] for note in answer.to_arrow()["note"].to_pylist()})

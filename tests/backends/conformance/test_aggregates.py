@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Exact aggregates of pairs, of chosen rows, of bits and of texts: the same on every backend and in every order."""
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def one(function: str, argument: str, second: str | Expression | None, type: Typ
     return AggregateColumn(
         id=id,
         name=id,
-        function=function,
+        function=function,  # type: ignore[arg-type]
         argument=column(table, f"t_{argument}"),
         second=other,
         filter=None,

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Stored columns read as declared: what does not fit is NULL, on every backend, and changes no other row."""
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
     "date": ("date", [DAY(1, 1, 1), DAY(9999, 12, 31), None], [DAY(1, 1, 1), DAY(9999, 12, 31), None]),
     "timestamps as dates": (
         "date",
-        pd.to_datetime(["1969-12-31 23:59:59.999999", "2020-02-29 00:00:00.000000", None]),
+        pd.to_datetime(["1969-12-31 23:59:59.999999", "2020-02-29 00:00:00.000000", None]),  # type: ignore[arg-type]
         [DAY(1969, 12, 31), DAY(2020, 2, 29), None],
     ),
     "texts as dates": (
@@ -170,7 +169,7 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
     ),
     "zoned timestamps": (
         "timestamp in UTC",
-        pd.to_datetime(["2020-01-01 00:30:00+02:00", "2020-07-01 00:30:00+02:00", None], utc=False),
+        pd.to_datetime(["2020-01-01 00:30:00+02:00", "2020-07-01 00:30:00+02:00", None], utc=False),  # type: ignore[arg-type]
         [MOMENT(2019, 12, 31, 22, 30), MOMENT(2020, 6, 30, 22, 30), None],
     ),
     "zoned timestamps as dates": (
@@ -304,7 +303,7 @@ def instants(unit: str = "us") -> pd.DatetimeIndex:
     """Returns every quarter of an hour around the days on which clocks of Berlin and Casablanca are set."""
     days = [pd.date_range(f"{day} 00:00", periods=120, freq="15min", tz="UTC") for day in (SET_FORWARD, SET_BACK)]
     more = [pd.date_range("2024-03-10 00:00", periods=200, freq="15min", tz="UTC")]
-    return days[0].append([days[1], *more]).as_unit(unit)  # type: ignore[arg-type]
+    return days[0].append([days[1], *more]).as_unit(unit)  # type: ignore[attr-defined, no-any-return]
 
 
 @pytest.mark.thinned(3)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Relations over public tables: what each node gives, on every backend."""
 
 from __future__ import annotations
@@ -270,7 +269,7 @@ def test_exact_quantiles(
     found = AggregateColumn(
         id="found",
         name="found",
-        function=function,
+        function=function,  # type: ignore[arg-type]
         argument=column(source, "t_x"),
         filter=column(source, "t_keep"),
         type=result,
@@ -288,10 +287,10 @@ def test_a_filter_holds_for_its_aggregate_alone(engine: Engine) -> None:
 
     def one(id: str, function: str, argument: str | None) -> AggregateColumn:
         read = None if argument is None else column(source, argument)
-        return AggregateColumn(id=id, name=id, function=function, argument=read, filter=kept, type=INT64)
+        return AggregateColumn(id=id, name=id, function=function, argument=read, filter=kept, type=INT64)  # type: ignore[arg-type]
 
     aggregates = (one("n", "count", None), one("s", "sum", "t_x"), one("d", "count_distinct", "t_x"))
-    everything = AggregateColumn(id="all_", name="", function="count", argument=None, filter=None, type=INT64)
+    everything = AggregateColumn(id="all_", name="", function="count", argument=None, filter=None, type=INT64)  # type: ignore[arg-type]
     relation = Aggregate(source=source, group_by=(), aggregates=(*aggregates, everything))
     assert rows_of(backend, relation) == [(1, 1, 1, 3)]
 

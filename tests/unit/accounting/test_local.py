@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """`dpquery.local.randomize`: reports in the form of what was given, and bad input."""
 
 from __future__ import annotations

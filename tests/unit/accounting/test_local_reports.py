@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Randomised response: the law of reports, decided by integers, and what is refused."""
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def test_a_doubtful_draw_is_decided_by_all_its_bits(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("categories", [2, 1000])
 def test_no_report_tells_more_than_epsilon(monkeypatch: pytest.MonkeyPatch, categories: int, epsilon: Fraction) -> None:
     found: list[int] = []
-    monkeypatch.setattr(local_reports, "_drawn", lambda t, n: found.extend(t) or np.zeros(n, np.int64))
+    monkeypatch.setattr(local_reports, "_drawn", lambda t, n: found.extend(t) or np.zeros(n, np.int64))  # type: ignore[func-returns-value]
     flip(np.zeros(1, np.int64), categories, epsilon)
     kept = Fraction(found[0], 2**320)
     lie = (1 - kept) / (categories - 1)
@@ -128,5 +127,5 @@ def test_grids_and_places_are_checked() -> None:
     with pytest.raises(InternalError):
         shift(np.zeros(1, np.int64), [Fraction(1), Fraction(1), Fraction(2)], Fraction(1))
     with pytest.raises(InternalError):
-        flip(np.zeros(1, np.float64), 2, Fraction(1))  # type: ignore[arg-type]
+        flip(np.zeros(1, np.float64), 2, Fraction(1))
     assert flip(np.zeros(0, np.int64), 2, Fraction(1)).tolist() == []

@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type, no-untyped-call, no-untyped-def, operator, type-arg"
 """An average can have a target where a number of rows is assumed; `prices` never raises."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Accounts of blocks: each has a limit of its own, and what is charged to all is charged to those of new data too."""
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def test_new_blocks_bring_new_budget_less_what_was_charged_to_all(site: Site) ->
 def test_blocks_only_grow(site: Site, ends: dict[str, str]) -> None:
     ledger = create(site)
     with pytest.raises(InvalidLossError):
-        ledger.extend_blocks(**ends, **OWNER)  # type: ignore[arg-type]
+        ledger.extend_blocks(**ends, **OWNER)
     assert ledger.entries() == []
 
 
@@ -149,7 +148,7 @@ def test_a_restored_ledger_pays_in_every_block_what_was_charged_to_any(site: Sit
     site.put_back(backup)
     with pytest.raises(LedgerError, match="lost entries"):
         site.open()
-    assert Ledger.reconcile(site.place, **OWNER).loss == epsilon("0.3")
+    assert Ledger.reconcile(site.place, **OWNER).loss == epsilon("0.3")  # type: ignore[arg-type]
     ledger = site.open()
     assert set(left(ledger).values()) == {7}
     ledger.extend_blocks(last="2024-05", **OWNER)
@@ -319,7 +318,7 @@ class BlockLedger(RuleBasedStateMachine):
         try:
             self.ledger = self.site.open()
         except LedgerError:
-            Ledger.reconcile(self.site.place, **OWNER)
+            Ledger.reconcile(self.site.place, **OWNER)  # type: ignore[arg-type]
             self.ledger = self.site.open()
 
     @invariant()

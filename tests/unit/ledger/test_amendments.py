@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """A catalog grows under its ledger's budget: what is taken, what is refused, and that a replay finds it again."""
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def test_a_replay_believes_no_entry_that_changes_the_promise(ledger: Ledger, cas
     gone = {"a table is gone": declared(VISITS), "nothing new": FOUNDED}
     said = REFUSED[case] if case in REFUSED else gone[case]
     said = replace(said, tables={**FOUNDED.tables, **said.tables}) if case in REFUSED else said
-    text = act(**OWNER, declarations=said)
+    text = act(**OWNER, declarations=said)  # type: ignore[arg-type]
     with contextlib.suppress(LedgerError), ledger._writing() as log:
         ledger._append(log, Kind.AMEND, DATASET, NOTHING, text)
     with pytest.raises(LedgerError, match="damaged"):

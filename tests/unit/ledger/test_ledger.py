@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The ledger: what it records, what it refuses, and what it says to its owner."""
 
 from __future__ import annotations
@@ -446,7 +445,7 @@ def test_two_paths_lead_to_one_ledger(
     (folder / "inner").symlink_to(folder)
     monkeypatch.chdir(folder)
     names = [folder / "inner" / path.name, path.name, f"./inner/{path.name}"]
-    ledgers = [ledger, *map(Ledger.open, names)]
+    ledgers = [ledger, *map(Ledger.open, names)]  # type: ignore[arg-type]
     for number, opened in enumerate(ledgers, 1):
         assert opened.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == number
         assert len({str(opened.place), str(path)}) == 1

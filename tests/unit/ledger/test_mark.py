@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The mark by itself: what it remembers, whose it is, and that it never goes back. And entries that nobody allowed."""
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def test_a_mark_never_goes_back(mark: MarkFile) -> None:
 
 def test_writers_do_not_overwrite_each_other(mark: MarkFile) -> None:
     threads = [
-        threading.Thread(target=lambda i=i: [advance(mark, s) for s in range(i + 1, 400, 8)])  # type: ignore[misc]
+        threading.Thread(target=lambda i=i: [advance(mark, s) for s in range(i + 1, 400, 8)])  # type: ignore[func-returns-value]
         for i in range(8)
     ]
     for thread in threads:

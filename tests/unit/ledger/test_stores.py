@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type, misc"
 """What both stores owe: charges, refusals, the mark, the owner's acts, forks, threads and restored copies."""
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_processes_share_the_last_charges_exactly(site: Site, tmp_path: Path) ->
 def test_threads_and_forks_share_one_ledger(site: Site, tmp_path: Path) -> None:
     ledger = site.create("0.1")
     ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
-    children = [in_child(lambda i=i: charge_until_refused(ledger, tmp_path / f"{i}.log")) for i in range(2)]  # type: ignore[misc]
+    children = [in_child(lambda i=i: charge_until_refused(ledger, tmp_path / f"{i}.log")) for i in range(2)]
     threads = [threading.Thread(target=charge_until_refused, args=(ledger, tmp_path / f"t{i}.log")) for i in range(3)]
     for thread in threads:
         thread.start()
@@ -164,7 +164,7 @@ def test_kills_at_random_moments_lose_nothing(site: Site, tmp_path: Path) -> Non
     for turn in range(0, 15, 3):
         work = [
             lambda i=i, turn=turn: charge_until_refused(site.open(), tmp_path / f"{turn}-{i}.log") for i in range(3)
-        ]  # type: ignore[misc]
+        ]
         children = [in_child(one) for one in work]
         if turn % 2:
             wait_until(lambda turn=turn: has_charged(tmp_path, f"{turn}-*.log"))
@@ -846,9 +846,9 @@ def test_a_server_that_crashes_loses_nothing(tmp_path: Path) -> None:
         for turn in range(3):
             work = [
                 lambda i=i, turn=turn: charge_until_refused(site.open(), tmp_path / f"{turn}-{i}.log") for i in range(3)
-            ]  # type: ignore[misc]
+            ]
             children = [in_child(one) for one in work]
-            wait_until(lambda turn=turn: has_charged(tmp_path, f"{turn}-*.log"), "a charge")  # type: ignore[misc]
+            wait_until(lambda turn=turn: has_charged(tmp_path, f"{turn}-*.log"), "a charge")
             own.stop(signal.SIGQUIT)
             assert {status_of(child) for child in children} == {1}
             with pytest.raises(LedgerError):

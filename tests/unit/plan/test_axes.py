@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Cells of finer tables of groups in coarser ones, against sums by dictionaries."""
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def test_sums_are_those_of_the_groups(seed: int) -> None:
         Made(("d", "e"), tuple(random.sample(pairs, random.randint(1, 9)))),
     ]
     coarser = [
-        Made(own, tuple(dict.fromkeys(tuple(group[name] for name in own) for group in groups(finer))))  # type: ignore[misc]
+        Made(own, tuple(dict.fromkeys(tuple(group[name] for name in own) for group in groups(finer))))
         for own in random.sample([("b",), ("c",), ("e", "d"), ("a",)], random.randint(0, 4))
     ]
     if coarser and random.random() < 0.3:

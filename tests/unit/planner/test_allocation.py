@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type, operator, str-unpack"
 """The split inside whole queries: what is promised is what is charged, weights and targets do what they say."""
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_weights_are_shares(sessions: Mapping[str, dp.Session]) -> None:
 @pytest.mark.parametrize("weights", [{"z": 1}, {"sex": 1}, {"n": 0}, {"n": -1}, {"n": True}, 2, {1: 2}, {"n": "nan"}])
 def test_weights_that_are_none_are_refused(weights: object, sessions: Mapping[str, dp.Session]) -> None:
     with pytest.raises(dp.QueryError):
-        sessions["epsilon"].sql("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex", epsilon=1, weights=weights)  # type: ignore[arg-type]
+        sessions["epsilon"].sql("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex", epsilon=1, weights=weights)
 
 
 @pytest.mark.thinned(2)
@@ -208,7 +208,7 @@ def test_errors_that_cannot_be_asked_for_are_refused(
     session = sessions["epsilon"]
     before = session.remaining
     with pytest.raises(dp.QueryError) as refused:
-        session.sql("SELECT COUNT(*) AS n, AVG(x) AS m FROM t", **options)  # type: ignore[arg-type]
+        session.sql("SELECT COUNT(*) AS n, AVG(x) AS m FROM t", **options)
     assert session.remaining == before
     assert str(refused.value)
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Grouping sets: what is added up, that it is consistent, what it costs, and that the choice is the better one."""
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ def test_the_choice_is_that_of_the_smaller_geometric_mean(tmp_path: Path, groups
     """By hand: one group of each unit, two sets. Released: each has half the loss. Added: all of it, sqrt(groups)."""
     sql = f"SELECT LEAST(shop, {groups}) AS k, COUNT(*) AS n FROM sales GROUP BY ROLLUP (k)"
     with _session(tmp_path, budget) as session:
-        text = str(session.explain(sql, **{budget[: budget.index(":")]: "1"}, max_groups=1))
+        text = str(session.explain(sql, **{budget[: budget.index(":")]: "1"}, max_groups=1))  # type: ignore[arg-type]
     laplace = budget.startswith("epsilon")
     released = 2 * math.log(2 if laplace else math.sqrt(2))
     added = math.log(groups) / 2

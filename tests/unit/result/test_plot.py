@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Pictures show the numbers and intervals of the answer, and nothing else."""
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def test_what_cannot_be_drawn_is_refused(session: dp.Session, monkeypatch: pytes
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(extras.importlib, "import_module", missing)
+    monkeypatch.setattr(extras.importlib, "import_module", missing)  # type: ignore[attr-defined]
     with pytest.raises(dp.DPQueryError, match="pip install"):
         session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1).plot()
 
@@ -134,7 +133,7 @@ def test_axes_say_what_bins_hold(people: dp.Session, key: str, labels: list[str]
 
 
 def legend(panel: object) -> list[str]:
-    found = panel.get_legend()
+    found = panel.get_legend()  # type: ignore[attr-defined]
     return [] if found is None else [text.get_text() for text in found.get_texts()]
 
 

@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type, func-returns-value, list-item, operator"
 """Stored answers: what is free, what is charged, and that what is free is the same number."""
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_what_is_known_is_free(shop: Shop, variant: str) -> None:
 def test_what_is_not_known_is_charged(shop: Shop, query: str, options: dict[str, object]) -> None:
     with shop.session() as session:
         session.sql(BY_REGION, epsilon="0.9")
-        answer = session.sql(query, **{"epsilon": "0.1"} | options)  # type: ignore[arg-type]
+        answer = session.sql(query, **{"epsilon": "0.1"} | options)
     assert answer.charge != dp.PrivacyLoss()
     assert shop.entries() == 2
 
@@ -346,7 +346,7 @@ def test_half_widths_of_combinations_hold(laws: tuple[str, str], failure: Fracti
             assert parts[np.abs(error) > width * 0.6 - 2 - (count if steps > 1 else 0)].sum() > float(failure)
 
 
-def _probabilities(noise: NoiseLaw, step: int, place: int) -> np.ndarray:  # type: ignore[type-arg]
+def _probabilities(noise: NoiseLaw, step: int, place: int) -> np.ndarray:
     """Returns the law of a released number times `step`, around the middle: its exact number is `place` of those parts
     of a lattice step in which its noise is drawn."""
     points = np.arange(-400 * noise.steps, 400 * noise.steps + 1)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Stored numbers of disjoint filters: what is charged for again, and what an answer read from the store guarantees."""
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def test_targets_prices_and_batches(tmp_path: Path) -> None:
     alone = session.explain(f"SELECT {F} AS f FROM people", error=10, confidence=0.95)
     assert plan.charge == alone.charge
     assert plan.prices.loc["epsilon=1", "charge"] == 1
-    assert plan.prices.loc["error=10", "charge"] == alone.prices.loc["error=10", "charge"]
+    assert plan.prices.loc["error=10", "charge"] == alone.prices.loc["error=10", "charge"]  # type: ignore[operator]
     batch = session.batch([BOTH, f"SELECT {F} AS f, COUNT(*) AS n FROM people"], epsilon=1)
     assert batch.charge == batch.guarantee == ONE
 

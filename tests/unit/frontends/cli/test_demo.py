@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The demo, end to end: what it writes, what it prints, and that its budget is never started anew."""
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def test_without_noise_all_charts_of_a_table_add_up_to_one_total(exact: dp.Sessi
 def test_without_noise_the_tour_adds_up(exact: dp.Session) -> None:
     steps = [step for step in STEPS if step.title in ("Averages by group", "Charts that add up")]
     by_test, by_sex = (exact.sql(step.sql, **step.offer).to_pandas() for step in steps)
-    assert abs(int(by_sex["n"].sum()) - int(by_test.set_index("test").loc["hdl", "n"])) <= 1
+    assert abs(int(by_sex["n"].sum()) - int(by_test.set_index("test").loc["hdl", "n"])) <= 1  # type: ignore[arg-type]
 
 
 def test_refusals_are_shown(printed: str) -> None:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Random frames of people's rows in every dtype, and how answers are compared with pandas' own."""
 
 from __future__ import annotations
@@ -59,11 +58,11 @@ def frames(draw: Any) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "who": who,
-            "x": NUMBERS[number](x),
-            "region": TEXTS[text](region),
+            "x": NUMBERS[number](x),  # type: ignore[no-untyped-call]
+            "region": TEXTS[text](region),  # type: ignore[no-untyped-call]
             "k": np.array(k, dtype=draw(st.sampled_from(["int64", "int8"]))),
             "flag": [value % 2 == 0 for value in k],
-            "at": MOMENTS[moment]([FIRST + datetime.timedelta(days=value) for value in day]),
+            "at": MOMENTS[moment]([FIRST + datetime.timedelta(days=value) for value in day]),  # type: ignore[no-untyped-call]
             "price": [None if v is None else Decimal(str(v)) for v in x],
         },
         index=pd.RangeIndex(5, 5 + len(who)),

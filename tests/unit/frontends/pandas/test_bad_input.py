@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What is said wrongly is refused with a typed error that says what to write, and nothing is charged."""
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ def test_calls_that_are_refused_and_not_charged(
 
 def test_a_frame_that_is_not_protected() -> None:
     with pytest.raises(dp.CatalogError, match="not protected"):
-        frame().dp.count(epsilon=1)
+        frame().dp.count(epsilon=1)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="no 'cuont'"):
         _ = frame().dp.cuont
     assert "protect" in dir(frame().dp) and "groupby" in dir(frame().dp)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Each method gives what the same call of pandas gives, where the noise is scripted away."""
 
 from __future__ import annotations
@@ -283,5 +282,5 @@ def test_explain_measures_nothing_and_answers_know_their_price() -> None:
     assert str(plan.charge) == "epsilon 0.5" and dp.remaining == before and dp.last is None
     answer = dp.sum(["x"], epsilon="0.5")
     assert answer.attrs["dp"] == {"charge": "epsilon 0.5", "confidence": 0.95}
-    assert dp.last.charge == plan.charge and dp.remaining.epsilon == before.epsilon - plan.charge.epsilon
+    assert dp.last.charge == plan.charge and dp.remaining.epsilon == before.epsilon - plan.charge.epsilon  # type: ignore[attr-defined]
     assert dp.count(error=200) == 5

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Whom frames are about: which identifiers are the same, and which frames share a budget."""
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def test_frames_of_the_same_people_share_a_budget(name: str, monkeypatch: pytest
     make, unit = RENAMED[name]
     first = frame()
     first.dp.protect(privacy_unit="id", max_rows=8, bounds={"x": (0, 5)}, budget=BUDGET)
-    first.dp.count(epsilon="0.5")
+    first.dp.count(epsilon="0.5")  # type: ignore[call-arg]
     made = make(first)
     made.attrs = {}
     found = made.dp.protect(privacy_unit=unit, max_rows=8, bounds={"x": (0, 5)}, budget=BUDGET)
@@ -124,7 +123,7 @@ def test_frames_of_the_same_people_share_a_budget(name: str, monkeypatch: pytest
     assert found.sql("WITH a AS (SELECT * FROM this) SELECT COUNT(*) AS n FROM a", epsilon="0.1").to_pandas()["n"][0]
     assert found.suggest_bounds("x", epsilon="0.1").charge.epsilon * 10 == 1
     assert first.dp.remaining.epsilon == found.remaining.epsilon == Fraction(1, 10)
-    first.dp.count(epsilon=first.dp.remaining.epsilon)
+    first.dp.count(epsilon=first.dp.remaining.epsilon)  # type: ignore[call-arg]
     with pytest.raises(dp.InsufficientBudgetError):
         found.count(epsilon="0.1")
     with pytest.raises(dp.LedgerError, match="does not change"):

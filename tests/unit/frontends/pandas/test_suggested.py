@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Bounds of frames found with noise: what is suggested, and that `protect` and `assign_bounds` take it."""
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def frame(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     made["this.x"] = 30.5
     made["at"] = pd.Timestamp("2020-05-05", tz="Europe/Berlin")
     made["town"] = "Ulm"
-    made["odd"] = [{} for _ in range(4000)]
+    made["odd"] = [{} for _ in range(4000)]  # type: ignore[assignment]
     return made
 
 

@@ -1,4 +1,4 @@
-# mypy: ignore-errors
+# mypy: disable-error-code="arg-type"
 """Sockets before their login, and what wrong passwords cost: who has to go, who waits how long, and who does not."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """A statement that is cancelled ends for its client at the next tick, whatever the engine does meanwhile."""
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Clock:
 def cancelled(monkeypatch: pytest.MonkeyPatch, now: float, tick: float) -> tuple[Call, Clock, list[Any]]:
     """Returns a call that was cancelled at a moment, its clock and what was sent to the engine."""
     clock, sent = Clock(now), list[Any]()
-    monkeypatch.setattr(supervisor.asyncio, "get_running_loop", lambda: clock)
+    monkeypatch.setattr(supervisor.asyncio, "get_running_loop", lambda: clock)  # type: ignore[attr-defined]
     loop = asyncio.new_event_loop()
     call = Call(loop.create_future(), tick, send=sent.append)
     call.cancel(LATE)
