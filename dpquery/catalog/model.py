@@ -138,7 +138,12 @@ class Catalog:
         return advice(self)
 
     def table(self, name: str) -> Table:
-        """Returns the table of exactly this name; raises CatalogError if there is none."""
+        """Returns the table of exactly this name; raises CatalogError if there is none.
+
+        Example:
+            >>> catalog.table("visits").columns["cost"].upper
+            500.0
+        """
         if name not in self.tables:
             raise CatalogError(f"{shown(name)} is not a declared table; {suggestion(name, self.tables)}")
         return self.tables[name]

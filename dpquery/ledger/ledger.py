@@ -87,6 +87,10 @@ class Ledger(Acts):
 
         A ledger that lost an entry which its mark remembers, as a restored backup has, is refused; `mark` names
         the mark's file where it was moved. With `since`, a `mark` written down, an older state is refused too.
+
+        Example:
+            >>> Ledger.open(ledger.place, since=ledger.mark).remaining("ann") == ledger.remaining("ann")
+            True
         """
         return Ledger(path, since=since, mark=mark)
 

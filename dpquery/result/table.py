@@ -156,7 +156,12 @@ class Result:
             simultaneous: Whether it is the probability, at least, with which all intervals of the answer hold together;
                 otherwise each of them by itself; by default as the query was asked.
         Raises:
-            QueryError: The confidence is not between 0 and 1.
+            InvalidLossError: The confidence is not between 0 and 1.
+        Example:
+            >>> answer = session.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.1")
+            >>> wide, narrow = (answer.intervals(confidence)["n"] for confidence in ("0.99", "0.5"))
+            >>> bool((wide["lower"] < narrow["lower"]).all())
+            True
         """
         at_once = self.simultaneous if simultaneous is None else simultaneous
         held = self._confidence if confidence is None else read_confidence(confidence)

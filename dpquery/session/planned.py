@@ -106,14 +106,25 @@ class Plan:
     def prices(self) -> pd.DataFrame:
         """What other losses and errors would mean for this query, one row for each way to ask: the charge, and for each
         column the half-width of its intervals; NaN where that depends on the data. Reads no private row. Of a query in
-        steps it is empty."""
+        steps it is empty.
+
+        Example:
+            >>> prices = session.explain("SELECT COUNT(*) AS n FROM visits", epsilon="0.1").prices
+            >>> [*prices.columns], bool(prices.loc["epsilon=1", "n"] < prices.loc["epsilon=0.1", "n"])
+            (['charge', 'n'], True)
+        """
         return self._prices()
 
     @cached_property
     def expected(self) -> tuple[str, ...]:
         """How far the noisy columns of the answer would be off, with the confidence that is asked: a phrase for each,
         as `n ± 30`. An average has it for a number of rows, a quantile in ranks. What is stored already is not
-        considered. Of a query in steps only the last one is."""
+        considered. Of a query in steps only the last one is.
+
+        Example:
+            >>> session.explain("SELECT COUNT(*) AS n FROM visits", epsilon="0.1").expected
+            ('n ± 31',)
+        """
         return self._expected()
 
     def __str__(self) -> str:

@@ -134,6 +134,7 @@ class Session:
             queries: SELECT statements, without parameters.
             options: As in `sql`, for all queries together; weights and errors of columns hold in each query that has
                 such a column.
+        Raises: As `sql`; the place in the text is that of the query at fault.
         """
         return self._answers(several(queries, options.but(**asked), self._catalog.defaults))
 
@@ -263,6 +264,7 @@ class Session:
 
         Args:
             passes: Whether the plan's text also shows what each pass of planning made.
+        Raises: What `sql` does before a charge, and no InsufficientBudgetError.
         """
         request = self._request(query, params, options.but(**asked))
         (prepared,) = self._prepared((request,), self._reuse(request.fresh))
