@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -78,8 +79,9 @@ def _not_owed(feature: Feature, word: str) -> NoReturn:
     pytest.xfail(f"{word}: {feature.value}")
 
 
+@cache
 def held(engine: Engine) -> Engine:
-    """Returns a constructor of the same backends, each held to its gaps."""
+    """Returns a constructor of the same backends, each held to its gaps; the same for the same."""
 
     def opened(catalog: Catalog, frames: Frames) -> Any:
         return Held(engine(catalog, frames), catalog)

@@ -1,8 +1,9 @@
 """The reference backend: slow and obvious, the oracle that every other backend is compared with.
 
-It holds pandas DataFrames and reads every cell of them anew for every query. It keeps rows, groups and values of a unit
-by BLAKE2b; other backends hash differently, so where `row_limit` binds, or `max_groups` of selected groups, or
-`max_rows` of different values, they may keep other ones, though not more of them.
+It holds pandas DataFrames, reads each column as declared when it is first asked for, and goes through all rows for each
+query. It keeps rows, groups and values of a unit by BLAKE2b; other backends hash differently, so where `row_limit`
+binds, or `max_groups` of selected groups, or `max_rows` of different values, they may keep other ones, though not more
+of them.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class ReferenceBackend:
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, pd.DataFrame]) -> None:
         self._catalog, self._sources = catalog, dict(sources)
+        self._values: dict[tuple[str, str, Type], list[Value]] = {}
         self._check()
 
     def prepare(self, aggregate: PrivateAggregate) -> PrivateAggregate:
@@ -106,7 +108,11 @@ class ReferenceBackend:
         return pa.table(columns)
 
     def _read(self, table: str, column: str, type: Type) -> list[Value]:
-        return declared_values(self._catalog, table, column, self._sources[table], type)
+        """Returns a column as declared, read once."""
+        place = table, column, type
+        if place not in self._values:
+            self._values[place] = declared_values(self._catalog, table, column, self._sources[table], type)
+        return self._values[place]
 
     def _scan(self, scan: Scan) -> list[Row]:
         columns = {column.id: self._read(scan.table, column.name, column.type) for column in scan.columns}

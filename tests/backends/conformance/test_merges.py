@@ -7,7 +7,7 @@ groups. What a hash decides is compared by what is proved of it.
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -55,7 +55,29 @@ def data(rows: int, seed: int) -> list[Row]:
     ]
 
 
+OPENED: OrderedDict[tuple[Engine, str], Backend] = OrderedDict()
+"""The backends that were asked last: most tests read the same rows."""
+MOST_OPENED = 16
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    OPENED.clear()
+
+
 def opened(engine: Engine, rows: list[Row]) -> Backend:
+    """Returns a backend over rows, opened once for tests that follow each other."""
+    key = engine, repr(rows)
+    if key not in OPENED:
+        OPENED[key] = _opened(engine, rows)
+        if len(OPENED) > MOST_OPENED:
+            OPENED.popitem(last=False)
+    OPENED.move_to_end(key)
+    return OPENED[key]
+
+
+def _opened(engine: Engine, rows: list[Row]) -> Backend:
     frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=of) for name, of in FRAME.items()})
     return engine(CATALOG, {"v": frame})
 
