@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -96,9 +97,18 @@ class Shop:
         _signed(self, json.dumps(said, indent=1, ensure_ascii=False))
 
 
+@pytest.fixture(scope="module")
+def prepared_once(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A shop of which tests have copies."""
+    return Shop(tmp_path_factory.mktemp("shop"))
+
+
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+def shop(tmp_path: Path, prepared_once: Shop) -> Shop:
+    shutil.copytree(prepared_once.place.parent, tmp_path, dirs_exist_ok=True)
+    copied = copy.copy(prepared_once)
+    copied.place, copied.ledger = tmp_path / "data", Ledger.open(tmp_path / "ledger")
+    return copied
 
 
 def test_rows_are_counted_as_in_the_sources(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
