@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import beta  # type: ignore[import-untyped]
 
 import dpquery as dp
-from dpquery.auditing import drills, gray_box
+from dpquery.auditing import drills, gray_box, reuse_drills
 from dpquery.auditing.accounts import accounts as replayed
 from dpquery.auditing.attacks import all_subsets, subsets_asked, wrong_bits
 from dpquery.auditing.chances import allowed_gap, clopper_pearson, empirical_epsilon
@@ -192,7 +192,10 @@ def test_charges_are_computed_anew_from_stored_noise(tmp_path: Path) -> None:
         dp.Ledger.open(path)
 
 
-def test_an_audit_from_the_log_asks_with_parameters_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
+def test_an_audit_from_the_log_asks_with_parameters_and_counts_what_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reuse_drills, "REUSE_DRILLS", ())  # the command runs them, above
     made, text = catalog(budget={"epsilon": 40}), "SELECT COUNT(*) AS n FROM visits WHERE score > $1"
     in_steps = "SELECT COUNT(*) AS n FROM visits WHERE score > (SELECT AVG(score) FROM visits)"
     other = "SELECT `kind`, COUNTIF(score > 2) AS n FROM `visits` GROUP BY ALL"
