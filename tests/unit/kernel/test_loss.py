@@ -286,7 +286,7 @@ def test_roots_round_up(value: Fraction) -> None:
 
 
 @given(EPSILONS, DELTAS)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_rho_within_is_within_and_nearly_the_greatest(epsilon: Fraction, delta: Fraction) -> None:
     rho = rho_within(epsilon, delta)
     assert (rho * 10**12).denominator == 1

@@ -29,9 +29,10 @@ def drawn(chance: random.Random, depth: int) -> Expression:
             return chance.choice(COLUMNS)
         type = chance.choice([FLOAT64, INT64, BOOLEAN])
         return Literal(value=normal(chance.choice(VALUES[type])), type=type)
-    for _ in range(50):
-        parts = [drawn(chance, depth - 1) for _ in range(3)]
-        kind = chance.random()
+    for attempt in range(50):
+        if attempt % 10 == 0:
+            operands = [drawn(chance, depth - 1) for _ in range(3)]
+        parts, kind = [*operands], chance.random()
         if kind < 0.15 and castable(parts[0].type, to := chance.choice(TYPES)):
             return cast(parts[0], to)
         if kind < 0.3 and parts[0].type == BOOLEAN and parts[1].type == parts[2].type:
