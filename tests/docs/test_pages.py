@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 import dpquery as dp
@@ -108,7 +107,7 @@ def _given_catalog() -> dp.Catalog:
 
 def _check_command(arguments: list[str]) -> None:
     """Checks that the command exists with these options, without running it."""
-    command: Any = typer.main.get_command(cli.app)
+    command: Any = cli.command_line()
     words = list(arguments)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
         command = command.commands[words.pop(0)]

@@ -7,6 +7,7 @@ standard output; charges, warnings and errors go to the standard error, so that 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -220,11 +221,16 @@ app.add_typer(ledger_commands, name="ledger", rich_help_panel="Keep account")
 app.add_typer(data_commands, name="data", rich_help_panel="Keep account")
 
 
+@functools.cache
+def command_line() -> Callable[..., Any]:
+    """Returns the command with all its commands; making it takes longer than many of them."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Returns the exit code of a command line; errors are printed, never raised."""
-    command = typer.main.get_command(app)
     try:
-        command(list(arguments), prog_name="dpquery")
+        command_line()(list(arguments), prog_name="dpquery")
     except Found:
         return 1
     except SystemExit as stop:

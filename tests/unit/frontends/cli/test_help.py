@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from sqlglot import exp
@@ -24,14 +26,18 @@ ODDITIES = (
 """Phrases that people had to read twice."""
 
 
+@cache
 def _texts() -> list[tuple[str, str]]:
-    found = []
-    for module in modules():
-        for call in ast.walk(module.tree):
-            if isinstance(call, ast.Call | ast.Raise):
-                parts = [node for node in ast.walk(call) if isinstance(node, ast.Constant)]
-                found += [(module.path, part.value) for part in parts if isinstance(part.value, str)]
-    return found
+    """Returns the texts within calls and what is raised, each with its module."""
+    return [(module.path, text) for module in modules() for text in _said(module.tree, is_within=False)]
+
+
+def _said(node: ast.AST, *, is_within: bool) -> Iterator[str]:
+    is_within |= isinstance(node, ast.Call | ast.Raise)
+    if is_within and isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    for part in ast.iter_child_nodes(node):
+        yield from _said(part, is_within=is_within)
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)
