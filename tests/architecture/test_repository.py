@@ -59,6 +59,17 @@ def test_mypy_skips_no_file_and_fewer_and_fewer_codes_in_tests() -> None:
     assert not in_package
 
 
+def test_each_rate_of_false_alarms_is_in_the_sum() -> None:
+    total = (ROOT / "tests" / "statistical" / "tails_of_sums.py").read_text(encoding="utf-8")
+    stating = [
+        file
+        for file in (ROOT / "tests").rglob("*.py")
+        if re.search(r"^FALSE_ALARM = ", file.read_text(encoding="utf-8"), re.M)
+    ]
+    assert len(stating) >= 5
+    assert all(file.name in total for file in stating if file.name != "tails_of_sums.py")
+
+
 def test_hooks_before_a_commit_are_tools_of_this_project() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert [repo["repo"] for repo in hooks["repos"]] == ["local"]
