@@ -31,6 +31,7 @@ from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of
 from tests.docs.worlds import session_over
 
 LANGUAGES = {"python", "toml", "text", "yaml", "sql", "console", "mermaid", ""}
+LONGEST_LINE = 120
 GIVEN = ROOT / "docs" / "reference" / "catalog.md"
 
 
@@ -170,6 +171,14 @@ def test_words_that_belittle_and_paths_of_one_machine_are_left_out() -> None:
     assert [(name_of(page), word) for page in PAGES for word in belittling.findall(prose(page))] == []
     paths = re.compile(r"/(?:home|Users|root|tmp|w[o]rk)/")
     assert [name_of(page) for page in PAGES if paths.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_lines_of_prose_are_short() -> None:
+    """Tables and links to pictures have no line breaks; signatures and formulas are longer in few places."""
+    written = [
+        line for page in PAGES for line in _without_blocks(page).splitlines() if not line.startswith(("|", "!["))
+    ]
+    assert sum(len(line) > LONGEST_LINE for line in written) <= 15
 
 
 def test_tables_have_as_many_cells_in_each_row() -> None:
