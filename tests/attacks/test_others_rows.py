@@ -112,7 +112,6 @@ def given(node: dict[str, Any]) -> int:
     return sum(map(given, node["children"])) if node["type"] == "UNION" else int(node["intermediate_rows"])
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("shape", ANSWERED)
 def test_no_row_of_a_person_decides_whether_rows_of_others_are_read(wards: list[dp.Session], shape: str) -> None:
     """WRK-01: by the clock alone one person's bit was read, as it decided whether millions of others' rows are."""
