@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from dpquery.kernel.plan import CHOICES, Measure
 
-_LIST = "LIST({'value': value, 'weight': weight}) AS kept"
+_LIST = "LIST({'value': value, 'weight': weight}) FILTER (WHERE value IS NOT NULL AND weight > 0) AS kept"
+"""A condition on the groups would be moved below them by the engine, and make each row's value twice."""
 
 
 def signatures(measures: Sequence[Measure]) -> dict[tuple[object, ...], int]:
@@ -40,13 +41,12 @@ def histogram(rows: str, keys: list[str], value: str, passing: str, domain: str 
     added = "CAST(COALESCE(SUM(weight), 0) AS BIGINT) AS weight" if is_weighed else "COUNT(*) AS weight"
     if domain is None:
         counted = f"SELECT {', '.join([*keys, f'{value} AS value', added])} FROM {rows} WHERE {passing}"
-        present = "value IS NOT NULL" + (" AND weight > 0" if is_weighed else "")
-        return _listed(f"SELECT * FROM ({counted} GROUP BY {columns}) WHERE {present}", keys)
+        return _listed(f"{counted} GROUP BY {columns}", keys)
     read = f"SELECT {', '.join([*keys, *more, f'{value} AS value'])} FROM {rows} WHERE {passing}"
     joined = f"({read}) AS plain JOIN {domain} AS domain ON domain.value0 = plain.value"
     valued = f"SELECT plain.* REPLACE (domain.code AS value) FROM {joined}"
     counted = f"SELECT {columns}, {added} FROM ({valued}) GROUP BY {columns}"
-    return _listed(f"SELECT * FROM ({counted}) WHERE weight > 0", keys)
+    return _listed(counted, keys)
 
 
 def _listed(counted: str, keys: list[str]) -> str:

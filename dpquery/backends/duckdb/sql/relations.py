@@ -9,6 +9,7 @@ from typing import assert_never
 from dpquery.backends.duckdb.sql.aggregates_sql import exact
 from dpquery.backends.duckdb.sql.looked_for import LOOKED_FOR, is_looked_for, matched
 from dpquery.backends.duckdb.sql.sentinels import combined, is_guarded, joined
+from dpquery.backends.duckdb.sql.shared_parts import MANY, shared
 from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.backends.duckdb.sql.values_sql import name, normal
 from dpquery.backends.duckdb.sql.windows_sql import over
@@ -80,6 +81,8 @@ class RelationWriter:
                 passing = self._passing(relation.condition, is_joined=isinstance(relation.source, Join))
                 return f"SELECT * FROM {self._from(relation.source)} WHERE {passing}"
             case Project():
+                if len(relation.columns) >= MANY and not is_private(relation):
+                    relation = shared(relation)
                 columns = ", ".join([f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns])
                 columns = columns or "1 AS nothing"
                 return f"SELECT {columns} FROM {self._from(relation.source)}"
