@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,9 +24,9 @@ def main() -> int:
     return done.returncode
 
 
-def environment(folder: Path) -> Path:
-    """Makes an environment with pip, and returns its Python."""
-    venv.create(folder, with_pip=True)
+def environment(folder: Path, python: str = sys.executable) -> Path:
+    """Makes an environment of a Python with pip, and returns its Python."""
+    subprocess.run([python, "-m", "venv", folder], check=True)
     return folder / "bin" / "python"
 
 
