@@ -1,4 +1,4 @@
-"""Joins with groups of private rows, of which those rows alone are grouped whose keys the other side has.
+"""Semi- and anti-joins with groups of private rows: only rows are grouped whose keys the other side has.
 
 `EXISTS` with a comparison groups all rows of a table by what it equates. Where the rows around are few, most groups
 meet none of them.
@@ -13,7 +13,7 @@ from dpquery.plan.logical import Aggregate, Filter, Join, Relation, Scan, source
 
 LOOKED_FOR = "looked_for"
 """The rows of the left side, which both the groups' rows and the groups are joined with."""
-_KEEPS_NO_OTHERS = ("inner", "semi", "anti", "left")
+_EXISTS = ("semi", "anti")
 """Joins whose result does not depend on rows of the right side that meet none of the left one."""
 
 
@@ -29,7 +29,7 @@ def is_looked_for(join: Join, groups: Aggregate) -> bool:
         isinstance(a, Column) and isinstance(b, Column) and a.id in units[0] and b.id in units[1]
         for a, b in _pairs(join, groups)
     )
-    return join.kind in _KEEPS_NO_OTHERS and is_local and _are_few(join.left)
+    return join.kind in _EXISTS and is_local and _are_few(join.left)
 
 
 def matched(join: Join, groups: Aggregate) -> Join:
