@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpquery.auditing.deciding import in_a_round
 from dpquery.auditing.laws import in_rho, loss_of
-from dpquery.kernel import quantiles, utilities
+from dpquery.kernel import choice_utilities, quantiles
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
@@ -127,7 +127,7 @@ class Prepared:
 def step_of(measure: Measure, weight: int) -> Fraction:
     """Returns what one lattice step is in the unit of the released number; of a choice a step of utility, in ranks."""
     if measure.count in CHOICES:
-        return utilities.step_of(measure, weight)
+        return choice_utilities.step_of(measure, weight)
     return measure.unit
 
 
@@ -220,7 +220,7 @@ def change(measure: Measure, here: int | Weights, there: int | Weights) -> int:
     Utilities are constant between values, so candidates beside the values of both sides stand for all.
     """
     assert isinstance(here, tuple) and isinstance(there, tuple)
-    first, last = utilities.candidates(measure)
+    first, last = choice_utilities.candidates(measure)
     near = {value + step for value, _ in (*here, *there) for step in (-1, 0, 1)}
     tried = np.array(sorted({first, last, *(value for value in near if first <= value <= last)}))
     apart = 0
@@ -235,7 +235,7 @@ def _utilities(measure: Measure, weights: Weights, tried: NDArray[np.int64], ext
     below = np.array([given[values < candidate].sum() for candidate in tried])
     equal = np.array([given[values == candidate].sum() for candidate in tried])
     total = np.full(len(tried), given.sum())
-    return utilities.utilities(measure, extreme, below=below, equal=equal, total=total)
+    return choice_utilities.utilities(measure, extreme, below=below, equal=equal, total=total)
 
 
 # What this loses.

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.errors import InternalError
+from dpquery.kernel.choice_utilities import candidates
 from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.plan import (
     CHOICES,
@@ -19,7 +20,6 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
     Weighing,
 )
-from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import LARGEST_ROW_LIMIT, Relation, Scan, output, sources
 from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, Value, are_values
 from dpquery.units.blocks import NONE, Touched, touched

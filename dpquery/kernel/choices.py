@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
 from dpquery.kernel import exponential, samplers
+from dpquery.kernel.choice_utilities import LARGEST_UTILITY, candidates
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, WEIGHT, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked, families
-from dpquery.kernel.utilities import LARGEST_UTILITY, candidates
 
 Integers = NDArray[np.int64]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
 from dpquery.kernel import samplers
+from dpquery.kernel.choice_utilities import LARGEST_UTILITY, candidates, rank_of_extreme, utilities
 from dpquery.kernel.plan import Measure
-from dpquery.kernel.utilities import LARGEST_UTILITY, candidates, rank_of_extreme, utilities
 
 MIN_COEFFICIENT, MAX_COEFFICIENT = Fraction(1, 2**52), Fraction(2**60)
 

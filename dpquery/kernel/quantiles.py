@@ -15,10 +15,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 from dpquery.errors import InternalError
+from dpquery.kernel.choice_utilities import FINEST_TARGET, rank_error, spread, step_of
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.tails import laplace_quantile
-from dpquery.kernel.utilities import FINEST_TARGET, rank_error, spread, step_of
 from dpquery.plan.cached import cached
 
 FEWEST = 3

@@ -15,11 +15,11 @@ from dpquery.accuracy.brackets import Chosen, brackets
 from dpquery.accuracy.counting import COUNTS, Halved, families, share
 from dpquery.accuracy.rules import Floats, Interval
 from dpquery.errors import InternalError
+from dpquery.kernel.choice_utilities import rank_of_extreme, step_of
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked, rank_errors
 from dpquery.kernel.release import NoisyTable
-from dpquery.kernel.utilities import rank_of_extreme, step_of
 from dpquery.result.added import AddedTable
 
 Widths = Callable[[str, Fraction], float]

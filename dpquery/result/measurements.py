@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import noises_of, scale_of
+from dpquery.kernel.choice_utilities import step_of
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
-from dpquery.kernel.utilities import step_of
 from dpquery.plan.cached import cached
 from dpquery.units.declarations import Neighbours
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from dpquery.accuracy.noise_shapes import scale_of, shape_of, spread_of
 from dpquery.kernel.accountant import compose
+from dpquery.kernel.choice_utilities import step_of
 from dpquery.kernel.loss import ZERO
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked
-from dpquery.kernel.utilities import step_of
 from dpquery.ledger.ledger import Ledger
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement

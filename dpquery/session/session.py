@@ -21,7 +21,6 @@ from dpquery.reuse.dividing import Reuse, Split
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
-from dpquery.session.affordable import in_words_of
 from dpquery.session.answering import Execution, Remarks, remarks_of
 from dpquery.session.dashboard import Dashboard, Planned
 from dpquery.session.known_profile import KnownProfiles, is_known
@@ -33,6 +32,7 @@ from dpquery.session.planning import Prepared, require_accepted
 from dpquery.session.prices import expected, prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
+from dpquery.session.smaller_offers import in_words_of
 from dpquery.session.steps import answered_in_steps, in_steps, require_enough
 from dpquery.session.suggest_bounds import Suggestions, suggest
 from dpquery.session.synopses import Synopses

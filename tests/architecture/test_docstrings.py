@@ -14,7 +14,7 @@ NOT_ABOUT_NEIGHBOURS = {
     "kernel/accountant.py:charge_at_least": "raises a charge",
     "kernel/drawing.py:drawing": "samples, whatever the data",
     "kernel/failures.py:one_error": "one error, whatever the data",
-    "kernel/utilities.py:utilities": "how numbers are held",
+    "kernel/choice_utilities.py:utilities": "how numbers are held",
     "kernel/work.py:require_bounded": "the work of a unit's rows",
     "ledger/owner.py:lost": "which charges are recorded",
     "ledger/replay.py:Replay.allows": "sums of charges",

@@ -19,8 +19,8 @@ import pytest
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.duckdb.shards import run_each
-from dpquery.data.forms import step_of
 from dpquery.data.prepared import CODE, MANIFEST
+from dpquery.data.stored_encodings import step_of
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
 from dpquery.session.preparing import remove

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dpquery.catalog.tables import WORK
-from dpquery.kernel.utilities import FINEST_TARGET
+from dpquery.kernel.choice_utilities import FINEST_TARGET
 from dpquery.kernel.work import TEXTS
 from dpquery.plan.aggregates import AGGREGATES as KNOWN
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding

@@ -19,6 +19,7 @@ import pytest
 
 from dpquery.kernel import choices, plan, quantiles
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
+from dpquery.kernel.choice_utilities import utilities
 from dpquery.kernel.choices import choose_together, divide
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import PrivacyLoss
@@ -34,7 +35,6 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
 )
 from dpquery.kernel.quantiles import asked, families
-from dpquery.kernel.utilities import utilities
 from dpquery.plan.logical import Scan
 from dpquery.units.declarations import Neighbours
 from tests.flipped import flipped

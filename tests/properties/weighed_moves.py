@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from dpquery.auditing.deciding import groups_of_keys as groups_of
 from dpquery.auditing.deciding import in_a_round
+from dpquery.kernel.choice_utilities import candidates, rank_of_extreme, utilities
 from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.kernel.rounds import weight_of
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps
-from dpquery.kernel.utilities import candidates, rank_of_extreme, utilities
 
 Group = tuple[object, ...]
 Integers = NDArray[np.int64]

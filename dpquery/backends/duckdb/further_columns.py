@@ -10,8 +10,8 @@ from dpquery.backends.duckdb.sql.values_sql import lattice_value
 from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
-from dpquery.data.forms import Forms, code_of, step_of
 from dpquery.data.sources import quote
+from dpquery.data.stored_encodings import Forms, code_of, step_of
 from dpquery.plan.types import TEXT
 
 _WIDTHS = (

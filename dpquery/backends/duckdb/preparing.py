@@ -38,11 +38,11 @@ from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.catalog.tables import ColumnDeclaration
 from dpquery.data.cells import Cut, cut_of
-from dpquery.data.forms import MOST_KEYS, Forms
 from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, labels
 from dpquery.data.remote_sources import Reading
 from dpquery.data.sealed import Key
 from dpquery.data.sources import Source, parquet_scan
+from dpquery.data.stored_encodings import MOST_KEYS, Forms
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Lattice

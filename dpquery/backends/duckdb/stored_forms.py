@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from dpquery.data.forms import Forms, code_of, step_of
 from dpquery.data.prepared import CODE
+from dpquery.data.stored_encodings import Forms, code_of, step_of
 from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, columns_of, substitute

@@ -17,8 +17,8 @@ from dpquery.backends.spark.executors import FACTS, RETURNED, Job, joined, prepa
 from dpquery.backends.spark.frames import Frames, collected, session_of
 from dpquery.catalog import Catalog
 from dpquery.data.cells import Cut
-from dpquery.data.forms import Forms
 from dpquery.data.prepared import File
+from dpquery.data.stored_encodings import Forms
 from dpquery.errors import CatalogError
 from dpquery.kernel.plan import Lattice
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
-from dpquery.kernel import exponential, utilities
+from dpquery.kernel import choice_utilities, exponential
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.exponential import Histogram, choose, uniform_below
 from dpquery.kernel.loss import PrivacyLoss
@@ -68,7 +68,7 @@ def test_utilities_are_distances_to_the_target_rank(target: Fraction) -> None:
         np.array([values_of(t) for t in tried])
         for values_of in (lambda t: sum(v < t for v in values), lambda t: values.count(int(t)))
     )
-    found = utilities.utilities(measure, 1, below=below, equal=equal, total=np.full(11, len(values)))
+    found = choice_utilities.utilities(measure, 1, below=below, equal=equal, total=np.full(11, len(values)))
     expected = [-target.denominator * rank_distance(values, target, t) for t in range(11)]
     assert found.tolist() == expected
 
@@ -76,15 +76,15 @@ def test_utilities_are_distances_to_the_target_rank(target: Fraction) -> None:
 def test_extremes_ask_for_a_rank() -> None:
     values, tried = [3, 3, 5, 8], np.arange(11)
     below, equal = np.array([sum(v < t for v in values) for t in tried]), np.array([values.count(t) for t in range(11)])
-    least = utilities.utilities(quantile(0, 10, 0), 3, below=below, equal=equal, total=np.full(11, 4))
+    least = choice_utilities.utilities(quantile(0, 10, 0), 3, below=below, equal=equal, total=np.full(11, 4))
     assert least.tolist() == [-3, -3, -3, -1, -1, 0, -1, -1, -1, -2, -2]
-    greatest = utilities.utilities(quantile(0, 10, 1), 1, below=below, equal=equal, total=np.full(11, 4))
+    greatest = choice_utilities.utilities(quantile(0, 10, 1), 1, below=below, equal=equal, total=np.full(11, 4))
     assert greatest.tolist() == [-4, -4, -4, -2, -2, -1, -1, -1, 0, -1, -1]
 
 
 def test_the_rank_of_an_extreme_follows_from_the_plan() -> None:
-    assert utilities.rank_of_extreme(quantile(0, 99, 0), Fraction(1)) == 1 + 7  # ln 2000 = 7.6
-    assert utilities.rank_of_extreme(quantile(0, 99, 0), Fraction(100)) == 1
+    assert choice_utilities.rank_of_extreme(quantile(0, 99, 0), Fraction(1)) == 1 + 7  # ln 2000 = 7.6
+    assert choice_utilities.rank_of_extreme(quantile(0, 99, 0), Fraction(100)) == 1
 
 
 @pytest.mark.parametrize("target", [*TARGETS, Fraction(0), Fraction(1)])
@@ -182,7 +182,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_measures_that_cannot_be_chosen_exactly_are_refused(name: str) -> None:
     with pytest.raises(InternalError):
-        utilities.candidates(WRONG[name])
+        choice_utilities.candidates(WRONG[name])
 
 
 def test_many_groups_and_wide_lattices_are_quick() -> None:
@@ -237,9 +237,9 @@ def test_a_choice_is_paid_in_one_currency(loss: PrivacyLoss) -> None:
 
 def test_a_weight_is_what_the_proof_says() -> None:
     assert WEIGHT == 2**24
-    assert utilities.spread(quantile(0, 10, Fraction(1, 4)), 5) == (30, 40)
-    assert utilities.spread(quantile(0, 10, 0), 5) == utilities.spread(quantile(0, 10, 1), 5) == (10, 10)
-    assert utilities.spread(mode(3), 5) == (5, 10)
+    assert choice_utilities.spread(quantile(0, 10, Fraction(1, 4)), 5) == (30, 40)
+    assert choice_utilities.spread(quantile(0, 10, 0), 5) == choice_utilities.spread(quantile(0, 10, 1), 5) == (10, 10)
+    assert choice_utilities.spread(mode(3), 5) == (5, 10)
 
 
 def test_many_values_and_one_that_is_frequent_are_no_error() -> None:
@@ -261,7 +261,7 @@ def test_weights_beyond_64_bits_are_weighed_exactly(target: Fraction | int) -> N
         np.array([values_of(t) for t in range(11)])
         for values_of in (lambda t: sum(v < t for v in values), values.count)
     )
-    found = utilities.utilities(
+    found = choice_utilities.utilities(
         measure, 1, below=below * scale, equal=equal * scale, total=np.full(11, len(values) * scale)
     )
     assert found.dtype == np.int64
@@ -274,7 +274,7 @@ def test_weights_beyond_64_bits_are_weighed_exactly(target: Fraction | int) -> N
 
 def test_all_but_hopeless_candidates_are_within_reach() -> None:
     """What is left out has a gap of more than 256 / c, and a utility that counts as the least possible is left out."""
-    assert 256 / exponential.MIN_COEFFICIENT < utilities.LARGEST_UTILITY
+    assert 256 / exponential.MIN_COEFFICIENT < choice_utilities.LARGEST_UTILITY
     measure, far = quantile(0, 1, Fraction(1, 2)), int(256 / exponential.MIN_COEFFICIENT)
     for weight, both in ((far, True), (far + 1, False)):
         kept = Histogram(group=np.zeros(1, np.int64), value=np.zeros(1, np.int64), weight=np.full(1, weight))

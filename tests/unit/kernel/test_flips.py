@@ -13,13 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpquery.kernel import flips, samplers
+from dpquery.kernel.choice_utilities import rank_error
 from dpquery.kernel.exponential import Segments
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.noise_laws import LAWS
 from dpquery.kernel.plan import Mechanism, Noise
 from dpquery.kernel.sensitivity import Sensitivity
-from dpquery.kernel.utilities import rank_error
 from tests.flipped import flipped
 from tests.unit.kernel.test_exponential import quantile
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpquery.errors import InternalError
-from dpquery.kernel import quantiles, utilities
+from dpquery.kernel import choice_utilities, quantiles
 from dpquery.kernel.accountant import BudgetKind, charge_of
 from dpquery.kernel.choices import choose_together, divide
 from dpquery.kernel.exponential import Histogram
@@ -170,7 +170,8 @@ def apart(measure: Measure, here: Weights, there: Weights) -> int:
         for weights in (here, there):
             below = sum(weight for value, weight in weights.items() if value < t)
             numbers = (np.array([n]) for n in (below, weights.get(t, 0), sum(weights.values())))
-            scores.append(int(utilities.utilities(measure, 1, **dict(zip(("below", "equal", "total"), numbers)))[0]))  # noqa: B905
+            named = dict(zip(("below", "equal", "total"), numbers, strict=True))
+            scores.append(int(choice_utilities.utilities(measure, 1, **named)[0]))
         moved.append(scores[0] - scores[1])
     return max(moved) - min(moved)
 
