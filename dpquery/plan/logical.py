@@ -179,8 +179,8 @@ class Frame:
     def __post_init__(self) -> None:
         if self.start is not None and self.end is not None and self.start > self.end:
             raise ValueError("a frame ends before it starts")
-        if self.mode == "range" and {self.start, self.end} - {0, None}:
-            raise ValueError("a RANGE frame has no offsets")
+        if self.mode not in ("rows", "groups") and (self.mode != "range" or {self.start, self.end} - {0, None}):
+            raise ValueError("a RANGE frame has no offsets, and no other mode is known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

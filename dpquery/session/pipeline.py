@@ -7,6 +7,7 @@ The parts of the first are in `planning.py`, those of the last in `answering.py`
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 
 from threadpoolctl import ThreadpoolController
@@ -27,6 +28,7 @@ from dpquery.session.planning import (
     bind_all,
     blaming_one,
     errors_located,
+    parse_all,
     prepare,
     require_answerable,
     share_measurements,
@@ -34,6 +36,8 @@ from dpquery.session.planning import (
 )
 
 _LIBRARIES = ThreadpoolController()
+_LIMITING = threading.Lock()
+"""Held by the one thread that limits them: what the last of several restored would be the limit."""
 
 
 @contextlib.contextmanager
@@ -41,8 +45,14 @@ def one_thread() -> Iterator[None]:
     """Limits linear algebra to one thread: those of OpenBLAS wait for each other in busy loops, so that where other
     work has the processors two take up to twenty times as long. Until
     https://github.com/OpenMathLib/OpenBLAS/issues/5171 ends."""
-    with _LIBRARIES.limit(limits=1, user_api="blas"):
+    if not _LIMITING.acquire(blocking=False):
         yield
+        return
+    try:
+        with _LIBRARIES.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _LIMITING.release()
 
 
 @one_thread()
@@ -70,7 +80,8 @@ def plan(
     terms = terms_of(requests[0], catalog, ledger, public)
 
     def protect(some: Sequence[Request]) -> Draft:
-        return run_passes(PROTECT, Draft(logical=bind_all(some, catalog)), terms, observe)
+        logical = bind_all(parse_all(some), some, catalog)
+        return run_passes(PROTECT, Draft(logical=logical), terms, observe)
 
     with errors_located(requests):
         private = blaming_one(requests, protect)

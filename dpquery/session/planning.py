@@ -26,7 +26,7 @@ from dpquery.reuse.estimates import Wanted
 from dpquery.session.options import Request
 from dpquery.session.workloads import planned_together
 from dpquery.sql.bind.bind import bind_step, bind_together
-from dpquery.sql.parse.parse import parse
+from dpquery.sql.parse.parse import Tree, parse
 from dpquery.units.declarations import Declarations
 from dpquery.units.sizes import Sizes, Unbounded
 
@@ -95,9 +95,13 @@ def terms_of(request: Request, catalog: Catalog, ledger: Ledger, public: PublicF
     )
 
 
-def bind_all(requests: Sequence[Request], catalog: Catalog) -> tuple[LogicalPlan, ...]:
-    """Returns the logical plans of queries, over the same boundaries: parsed, and their names and types resolved."""
-    trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
+def parse_all(requests: Sequence[Request]) -> list[tuple[Tree, str]]:
+    """Returns the tree of each query, with its values in place of parameters, beside its text."""
+    return [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
+
+
+def bind_all(trees: list[tuple[Tree, str]], requests: Sequence[Request], catalog: Catalog) -> tuple[LogicalPlan, ...]:
+    """Returns the logical plans of queries, over the same boundaries: names and types are resolved."""
     if len(requests) > 1:
         return bind_together(trees, catalog, requests[0].dialect)
     ((tree, text),), (request,) = trees, requests

@@ -71,7 +71,7 @@ def passes(name: str, python: str, pins: list[str]) -> bool:
             "install",
             "--upgrade",
         ]
-        if subprocess.run([*install, ROOT, *NEEDED_BY_TESTS, *pins], check=False).returncode:
+        if subprocess.run([*install, f"{ROOT}[{','.join(EXTRAS)}]", *NEEDED_BY_TESTS, *pins], check=False).returncode:
             return False
         subprocess.run([fresh, "-m", "pip", "list", "--format=freeze"], check=True)
         quick = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow and not clients", *TESTS]

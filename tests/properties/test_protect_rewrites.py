@@ -16,9 +16,13 @@ import pytest
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.cached_locality import cached_locality
+from dpquery.plan.aggregates.counts import COUNT
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
+from dpquery.plan.keys import Key
 from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
     Computed,
     Filter,
     Join,
@@ -42,6 +46,7 @@ from dpquery.planner.protect import equivalent_relations as rules
 from dpquery.planner.protect.carrying import carry
 from dpquery.planner.protect.equivalent_relations import simpler
 from dpquery.planner.protect.existence import asking_existence
+from dpquery.planner.protect.weighing import _within_keys
 from dpquery.units.unit_local import NotUnitLocal
 from tests.reference.relations import Interpreter, Row
 
@@ -172,6 +177,20 @@ class Drawn:
         )
         return Window(source=source, columns=(number,))
 
+    def ranked(self, source: Relation, key: str) -> WindowColumn:
+        """Returns how many rows are in the partition of a column's value."""
+        return WindowColumn(
+            id=f"n_{next(self.names)}",
+            name="",
+            function="count",
+            arguments=(),
+            filter=None,
+            partition_by=(key,),
+            order_by=(),
+            frame=None,
+            type=INT64,
+        )
+
     def union(self, depth: int) -> Relation:
         """Returns UNION ALL of relations, or of rows of one table that no row is in twice, or perhaps is."""
         sides = (self.relation(depth), self.relation(depth))
@@ -267,6 +286,33 @@ def test_joins_that_ask_for_existence_have_the_same_distinct_rows() -> None:
             before, after = drawn.answers(relation, read), drawn.answers(made, read)
             assert [*map(set, after)] == [*map(set, before)]
     assert applied >= LEAST
+
+
+def test_inner_groups_within_public_keys_have_the_same_rows() -> None:
+    applied, chance = Counter[str](), Random(34)
+    for _ in range(RELATIONS // 3):
+        drawn = Drawn(chance)
+        source = drawn.relation(2)
+        key, listed = drawn.column(source).id, tuple((value,) for value in chance.sample(range(3), 2))
+        inner: Relation = Aggregate(source=source, group_by=(key,), aggregates=(counted(next(drawn.names)),))
+        if chance.random() < 0.3:
+            inner = Window(source=source, columns=(drawn.ranked(source, key),))
+        read = Column(id=key, type=INT64)
+        if chance.random() < 0.5:
+            renamed = Computed(id=f"k_{next(drawn.names)}", name="", expression=read)
+            others = (Column(id=id, type=INT64) for id in ids_of(inner) if id != key)
+            shown = (Computed(id=each.id, name="", expression=each) for each in others)
+            inner, read = Project(source=inner, columns=(renamed, *shown)), Column(id=renamed.id, type=INT64)
+        made = _within_keys(inner, (Key(columns=(read.id,), types=(INT64,), domain=listed),))
+        applied[type(inner).__name__] += made is not inner
+        kept = [call("in", (read, *(Literal(value=value, type=INT64) for (value,) in listed)))] * 2
+        before, after = (Filter(source=each, condition=test) for each, test in zip((inner, made), kept, strict=True))
+        assert drawn.answers(after, ids_of(inner)) == drawn.answers(before, ids_of(inner))
+    assert all(applied[name] >= LEAST for name in ("Aggregate", "Window", "Project")), applied
+
+
+def counted(number: str) -> AggregateColumn:
+    return AggregateColumn(id=f"n_{number}", name="", function=COUNT, argument=None, filter=None, type=INT64)
 
 
 def test_carried_weights_change_no_row() -> None:

@@ -100,19 +100,22 @@ REWRITES = (
     ),
     Rewrite(
         name="within keys",
-        reason="inner groups that no public key of the answer shows are filtered away, so a unit is in fewer",
+        reason="inner groups that no public key of the answer shows are filtered away, so a unit is in fewer. "
+        "After `equivalent`, which finds the aggregate or window behind joins",
         needs=frozenset({Aggregate, Window}),
         run=lambda relation, _, keys, __, ___: _within_keys(relation, keys),
     ),
     Rewrite(
         name="existence",
-        reason="where units alone are counted, a join becomes a question whether there is a row",
+        reason="where units alone are counted, a join becomes a question whether there is a row. After `equivalent`, "
+        "as it asks plain joins, and before `cut`, as a question multiplies no rows",
         needs=frozenset(),
         run=_asking,
     ),
     CUT,
 )
-"""All of them, in order; tests/properties/test_protect_rewrites.py holds them over random tables."""
+"""All of them, in order. `cut` leaves out rows; tests/properties/test_protect_rewrites.py holds the others over random
+tables."""
 
 
 def choose(

@@ -88,5 +88,7 @@ def test_a_node_of_no_known_kind_is_refused() -> None:
         logical.Join(left=leaf, right=leaf, kind=wrong, equalities=())
     with pytest.raises(ValueError, match="sideways is no set operation"):
         logical.SetOperation(left=leaf, right=leaf, kind=wrong, columns=())
+    with pytest.raises(ValueError, match="no other mode is known"):
+        logical.Frame(mode=wrong, start=0, end=0)
     with pytest.raises(ValueError, match="numbered from 0"):
         logical.Released(index=-1, columns=())

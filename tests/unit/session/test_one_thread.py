@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -50,3 +51,23 @@ class _Anything:
 
     def __getattr__(self, name: str) -> _Anything:
         return self
+
+
+def test_what_was_before_holds_again_when_queries_of_several_threads_overlap() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def stays() -> None:
+        with pipeline.one_thread():
+            inside.set()
+            leave.wait(60)
+
+    other = threading.Thread(target=stays)
+    with pipeline.one_thread():
+        assert threads() == {1}
+        other.start()
+        assert inside.wait(60)
+    leave.set()
+    other.join(60)
+    assert threads() == {2}
+    with pipeline.one_thread():
+        assert threads() == {1}
