@@ -89,9 +89,10 @@ def _as_wide_as_the_range(finished: Finished, name: str, interval_of: Callable[[
 
 
 def _outside(column: pa.ChunkedArray, interval: Interval) -> int:
-    """Returns how many numbers of a column lie outside their intervals by more than rounding."""
+    """Returns how many numbers of a column lie outside their intervals, by more than they may be rounded for."""
     if not is_number(column.type):
         return 0
     values = pc.cast(column, pa.float64(), safe=False).to_numpy()
-    slack = 1e-9 * (1 + np.abs(values))
+    step = 0.0 if pa.types.is_floating(column.type) else 10.0 ** -getattr(column.type, "scale", 0)
+    slack = step / 2 + 1e-9 * (1 + np.abs(values))
     return int(np.sum((values < interval.lower - slack) | (values > interval.upper + slack)))

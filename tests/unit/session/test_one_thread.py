@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from threadpoolctl import ThreadpoolController
 
 from dpquery.session import pipeline
 
-BLAS = ThreadpoolController().select(user_api="blas")
+BLAS = pipeline._LIBRARIES.select(user_api="blas")
+"""Those that the package uses: another one may have been loaded later."""
 
 
 def threads() -> set[int]:
