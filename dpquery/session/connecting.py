@@ -66,6 +66,13 @@ def connect(
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
+    Example:
+        >>> import pandas as pd
+        >>> import dpquery as dp
+        >>> frame = pd.DataFrame({"patient": [1, 2], "region": ["east", "west"], "cost": [20.0, 80.0]})
+        >>> with dp.connect(catalog, {"visits": frame}, ledger=folder / "connected", create=True) as asked:
+        ...     asked.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon=1).columns
+        ('region', 'n')
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     opened = ledger if isinstance(ledger, Ledger) else _opened(declared, ledger, mark, create=create)
@@ -104,6 +111,12 @@ def create_ledger(
         mark: The file of its high-water mark, best on another disk; by default beside the ledger's file.
     Raises:
         LedgerError: The file exists or cannot be made.
+    Example:
+        >>> import dpquery as dp
+        >>> made = dp.create_ledger(folder / "clinic.yaml", folder / "new")
+        >>> made.remaining("analyst")
+        epsilon 1000
+        >>> made.close()
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     return Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)

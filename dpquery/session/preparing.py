@@ -79,6 +79,14 @@ def prepare(
         BackendError: What was written failed its check; nothing was kept.
         LedgerError: The ledger was made for other declarations.
         DataChangedError: The owner recorded a new version of the data meanwhile.
+    Example:
+        >>> import pandas as pd
+        >>> import dpquery as dp
+        >>> frame = pd.DataFrame({"patient": [1, 2], "region": ["east", "west"], "cost": [20.0, 80.0]})
+        >>> place = dp.prepare(catalog, {"visits": frame}, folder / "prepared", ledger=ledger)
+        >>> with dp.connect(catalog, place, ledger=ledger) as prepared:
+        ...     len(prepared.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1))
+        1
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     known = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import yaml
 
@@ -31,6 +32,16 @@ def test_the_package_says_what_each_room_is() -> None:
     rooms = re.findall(r"^    (\w+) {2,}\S", dpquery.__doc__ or "", re.MULTILINE)
     folders = {init.parent.name for init in (ROOT / "dpquery").glob("*/__init__.py")}
     assert sorted(rooms) == sorted(folders)
+
+
+def test_the_contract_of_stages_has_each_room() -> None:
+    """What is in no layer may be imported by all, and nobody would see it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["name"] == "stages point one way")
+    placed = {name.removeprefix("dpquery.") for layer in layers for name in layer.split(" | ")}
+    assert placed == {init.parent.name for init in (ROOT / "dpquery").glob("*/__init__.py")} | {"errors"}
 
 
 def test_a_commit_is_titled_by_place_and_one_of_the_trusted_base_brings_tests() -> None:

@@ -84,6 +84,14 @@ def protect(
     Raises:
         CatalogError: What is said does not fit the frame.
         LedgerError: The dataset has another budget, promise or ledger.
+    Example:
+        >>> import pandas as pd
+        >>> import dpquery as dp
+        >>> frame = pd.DataFrame({"person": range(100), "age": [20, 60] * 50})
+        >>> said = {"bounds": {"age": (0, 99)}, "max_rows": 1, "budget": {"epsilon": 2}}
+        >>> people = dp.protect(frame, privacy_unit="person", dataset="example", **said)
+        >>> 0 <= people.mean("age", epsilon=1) <= 99
+        True
     """
     handle, is_row = handle_of(data), privacy_unit == "row"
     names = _names(privacy_unit)
