@@ -113,7 +113,7 @@ def create_ledger(
         LedgerError: The file exists or cannot be made.
     Example:
         >>> import dpquery as dp
-        >>> made = dp.create_ledger(folder / "clinic.yaml", folder / "new")
+        >>> made = dp.create_ledger(folder / "clinic.yaml", folder / "made")
         >>> made.remaining("analyst")
         epsilon 1000
         >>> made.close()
