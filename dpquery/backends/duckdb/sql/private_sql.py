@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpquery.backends.duckdb.sql import histogram_sql
+from dpquery.backends.duckdb.sql import histogram_sql, values_sql
 from dpquery.backends.duckdb.sql.distinct_sql import (
     deciding_units,
     divided_units,
@@ -214,9 +214,9 @@ class PrivateWriter:
             case Count.SUM:
                 return self._sum(measure)
             case Count.VALUES if self._is_weighed:
-                return f"COALESCE(SUM(weight){filtered(measure, f'{value_of(measure)} IS NOT NULL')}, 0)"
+                return values_sql.weight_of_present("weight", measure, value_of(measure))
             case Count.ROWS if self._is_weighed:
-                return f"COALESCE(SUM(weight){filtered(measure)}, 0)"
+                return values_sql.weight_of_present("weight", measure)
             case Count.VALUES:
                 return f"COUNT({value_of(measure)}){filtered(measure)}"
             case Count.ROWS | Count.UNITS:
@@ -236,19 +236,19 @@ class PrivateWriter:
 
     def _powers(self, measure: Measure, powers: tuple[int, ...]) -> str:
         """Returns the sum of weighed products of powers of lattice values, over rows in which none is NULL."""
-        values = [self._steps[self._lattice_value(measure, place)] for place in range(len(powers))]
-        factors = [value for value, power in zip(values, powers, strict=True) for _ in range(power)]
-        present = [f"{value} IS NOT NULL" for value, power in zip(values, powers, strict=True) if not power]
-        return self._added_up(measure, " * ".join(factors), *present)
+        values = [(self._steps[self._lattice_value(measure, place)], power) for place, power in enumerate(powers)]
+        factors = " * ".join(value for value, power in values for _ in range(power))
+        return self._added_up(measure, factors, *(value for value, power in values if not power))
 
-    def _added_up(self, measure: Measure, value: str, *present: str) -> str:
-        """Returns the sum of a value of rows times what they weigh; of the weights themselves where there is none."""
+    def _added_up(self, measure: Measure, value: str, *others: str) -> str:
+        """Returns the sum of a value times what rows weigh, or of the weights, where no other value is NULL."""
         weight = "weight" if measure.total is None else name(measure.total.column)
-        is_weighed, filter = self._is_weighed or measure.total is not None, filtered(measure, *present)
-        if not value:
-            return f"COALESCE(SUM({weight}){filter}, 0)" if is_weighed else f"COUNT(*){filter}"
+        is_weighed = self._is_weighed or measure.total is not None
+        if is_weighed and not value:
+            return values_sql.weight_of_present(weight, measure, *others)
+        filter = filtered(measure, *(f"{other} IS NOT NULL" for other in others))
         if not is_weighed:
-            return f"COALESCE(SUM({value}){filter}, 0)"
+            return f"COALESCE(SUM({value}){filter}, 0)" if value else f"COUNT(*){filter}"
         largest = math.prod(max(map(abs, one.values)) for one in measure.lattices)
         wide = value if largest < NARROW else f"CAST({value} AS HUGEINT)"
         return f"COALESCE(SUM({wide} * CAST({weight} AS BIGINT)){filter}, 0)"

@@ -98,6 +98,16 @@ def filtered(measure: Measure, *more: str) -> str:
     return f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
 
 
+def weight_of_present(weight: str, measure: Measure, *values: str) -> str:
+    """Returns the sum of what rows weigh in which none of these values is NULL: of all rows, without those in which one
+    is, as an engine filters faster what passes seldom, and has the first sum anyway beside a COUNT(*)."""
+    every = f"COALESCE(SUM({weight}){filtered(measure)}, 0)"
+    if not values:
+        return every
+    missing = " OR ".join(f"{value} IS NULL" for value in values)
+    return f"({every} - COALESCE(SUM({weight}){filtered(measure, f'({missing})')}, 0))"
+
+
 def group_by(columns: list[str]) -> str:
     """Returns the GROUP BY of these columns, if there are some."""
     return f" GROUP BY {', '.join(columns)}" if columns else ""
