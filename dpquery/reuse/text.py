@@ -96,7 +96,11 @@ def _node(value: Any, kind: type) -> Any:
     found: list[Any] = [f"node {kind.__name__}"]
     for name in fields:
         part = getattr(value, name)
-        found.append([name, part if type(part) in _PLAIN else ["tuple"] if part == () else _written(part)])
+        form = type(part)
+        if form is Type:
+            found.append([name, _of_type(part)])
+        else:
+            found.append([name, part if form in _PLAIN else ["tuple"] if part == () else _written(part)])
     return found
 
 
@@ -112,7 +116,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     Decimal: lambda value: ["decimal", str(value)],
     datetime.datetime: lambda value: ["timestamp", value.isoformat()],
     datetime.date: lambda value: ["date", value.isoformat()],
-    tuple: lambda value: ["tuple", *map(_written, value)],
+    tuple: lambda value: ["tuple", *[part if type(part) in _PLAIN else _written(part) for part in value]],
     frozenset: lambda value: ["set", *sorted(map(_written, value), key=json.dumps)],
 }
 _VALUES = (str, Enum, Mapping)
