@@ -17,9 +17,9 @@ from benchmarks.optimum import gaussian_optimum, laplace_optimum
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.ledger.ledger import Ledger
-from dpquery.reuse.dividing import Split
-from dpquery.reuse.reconciled import Source, Vectors
+from dpquery.reuse.query_split import Split
 from dpquery.reuse.strategy import Workload, variances, workloads
+from dpquery.reuse.vector_estimates import Source, Vectors
 from dpquery.session import pipeline
 from dpquery.session.options import Options
 

@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from dpquery.result.table import Result
     from dpquery.session.connecting import amend_ledger, connect, create_ledger
     from dpquery.session.options import Options
-    from dpquery.session.planned import Plan
     from dpquery.session.preparing import erase, prepare
+    from dpquery.session.query_plan import Plan
     from dpquery.session.session import Session
 
     privacy = accounting
@@ -120,7 +120,7 @@ _HOMES = {
     "Ledger": "dpquery.ledger.ledger",
     "Measurement": "dpquery.result.measurements",
     "Options": "dpquery.session.options",
-    "Plan": "dpquery.session.planned",
+    "Plan": "dpquery.session.query_plan",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
     "Session": "dpquery.session.session",

@@ -29,7 +29,7 @@ from dpquery.accounting.attackers import (
     roc,
 )
 from dpquery.accounting.batches import Noise, batch_delta, batch_epsilon, discrete_gaussian, discrete_laplace
-from dpquery.accounting.composed import compose
+from dpquery.accounting.composed_tradeoffs import compose
 from dpquery.accounting.composition import (
     advanced,
     group,

@@ -18,7 +18,7 @@ from dpquery.accounting.composition import advanced
 from dpquery.accounting.conversions import gaussian_scale, zcdp_within
 from dpquery.accounting.directed_bounds import above, exp_up
 from dpquery.errors import InvalidLossError, extra
-from dpquery.kernel.directed import ln_up, sqrt_up
+from dpquery.kernel.directed_rounding import ln_up, sqrt_up
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.tails import normal_tail
 

@@ -15,7 +15,7 @@ from dpquery.accounting.amounts import Amount, read, read_chance, read_delta, wh
 from dpquery.accounting.directed_bounds import DOWNWARD, above, exp_down, exp_up
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import compose
-from dpquery.kernel.directed import UPWARD, ln_up, quotient, sqrt_up
+from dpquery.kernel.directed_rounding import UPWARD, ln_up, quotient, sqrt_up
 from dpquery.kernel.loss import PrivacyLoss
 
 MOST_MECHANISMS = 10_000

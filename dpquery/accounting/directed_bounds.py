@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import TRAPS, UPWARD, next_up, quotient
+from dpquery.kernel.directed_rounding import TRAPS, UPWARD, next_up, quotient
 
 DOWNWARD = Context(prec=60, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=TRAPS)
 _KEPT_UP = Context(prec=30, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=TRAPS)

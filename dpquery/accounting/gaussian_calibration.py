@@ -14,7 +14,7 @@ from functools import lru_cache
 from dpquery.accounting.directed_bounds import above, below, exp_down
 from dpquery.accounting.normal_law import Bounds, mills_ratio, normal_density
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import ln_up, sqrt_up
+from dpquery.kernel.directed_rounding import ln_up, sqrt_up
 from dpquery.kernel.tails import gaussian_tail
 
 LARGEST_SUMMED_VARIANCE = 2**12

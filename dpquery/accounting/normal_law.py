@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from dpquery.accounting.directed_bounds import exp_down, exp_up, sqrt_down
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import sqrt_up
+from dpquery.kernel.directed_rounding import sqrt_up
 
 _PI = Fraction(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # and less than one unit more
 _PI_UP = _PI + Fraction(1, 10**61)

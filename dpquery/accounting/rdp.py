@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from dpquery.accounting.directed_bounds import above, exp_down, exp_up
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import ln_up
+from dpquery.kernel.directed_rounding import ln_up
 
 Curve = Mapping[Fraction, Fraction]
 """for each order above 1 the epsilon of that order"""

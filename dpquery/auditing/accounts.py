@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpquery.auditing.bought import synopses
+from dpquery.auditing.charged_queries import SYNOPSES, NotRead, logged, queries_of
 from dpquery.auditing.laws import loss_of
-from dpquery.auditing.logged import SYNOPSES, NotRead, logged, queries_of
 from dpquery.auditing.questions import charged
 from dpquery.auditing.report import Line, Section
+from dpquery.auditing.synopsis_losses import synopses
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, LedgerError
@@ -29,12 +29,12 @@ from dpquery.ledger.schema import Kind
 from dpquery.ledger.terms import version_of
 from dpquery.planner.protect.protect import MOST_BOUND
 from dpquery.result.table import Result
-from dpquery.reuse.dividing import Reuse, Split
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.reconciled import Vectors, stored
+from dpquery.reuse.query_split import Reuse, Split
 from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
+from dpquery.reuse.vector_estimates import Vectors, stored
 from dpquery.session import answering, pipeline, planning
 from dpquery.session.options import Options, Request
 from dpquery.session.steps import with_given

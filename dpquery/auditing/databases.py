@@ -21,7 +21,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.result.table import Result
 from dpquery.session import pipeline, planning
 from dpquery.session.options import Options, Request
-from dpquery.session.planned import Plan
+from dpquery.session.query_plan import Plan
 from dpquery.session.session import Session
 from dpquery.session.steps import answered_in_steps, in_steps
 from dpquery.sql.parse.parameters import Given

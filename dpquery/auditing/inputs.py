@@ -25,7 +25,7 @@ from dpquery.kernel.sensitivity import coarseness
 from dpquery.plan.logical import Relation
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.result.measurements import Measurement
-from dpquery.session.planned import Plan
+from dpquery.session.query_plan import Plan
 from dpquery.units.declarations import Neighbours
 
 Group = tuple[object, ...]

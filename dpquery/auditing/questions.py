@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from dpquery.auditing.charged_queries import NotRead, apart, queries_of
 from dpquery.auditing.inputs import Prepared
-from dpquery.auditing.logged import NotRead, apart, queries_of
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import Table
 from dpquery.kernel.accountant import BudgetKind

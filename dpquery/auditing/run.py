@@ -15,7 +15,7 @@ from random import Random
 import pyarrow as pa
 
 from dpquery.auditing.accounts import accounts
-from dpquery.auditing.drawn import drawn
+from dpquery.auditing.black_box import drawn
 from dpquery.auditing.drills import drills
 from dpquery.auditing.gray_box import GrayBox
 from dpquery.auditing.questions import Question, of_catalog, of_log, of_text

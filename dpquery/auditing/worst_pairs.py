@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from dpquery.auditing.black_box import DELTA
 from dpquery.auditing.chances import Floats, empirical_epsilon
 from dpquery.auditing.databases import ANALYST, Database, Hall, for_simulation
-from dpquery.auditing.drawn import DELTA
 from dpquery.auditing.gray_box import Seen
 from dpquery.auditing.inputs import Groups, Prepared
 from dpquery.auditing.laws import score

@@ -24,7 +24,7 @@ import pyarrow.parquet as parquet
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import plain
 from dpquery.data.cells import Cut
-from dpquery.data.sealed import VARIABLE, DamagedError, Key, Reader, is_sealed
+from dpquery.data.encrypted_files import VARIABLE, DamagedError, Key, Reader, is_sealed
 from dpquery.data.stored_encodings import Forms, step_of
 from dpquery.errors import CatalogError
 from dpquery.units.blocks import Touched

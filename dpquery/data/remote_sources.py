@@ -22,8 +22,8 @@ from dpquery.data import lakes, postgres, stores
 from dpquery.data.addresses import DATABASES, of_version, path_of, scheme_of, shown
 from dpquery.data.arrow import is_dataset_of_files
 from dpquery.data.csv_lines import read_csv
-from dpquery.data.readable import coded, readable
-from dpquery.data.sealed import Key, create
+from dpquery.data.encrypted_files import Key, create
+from dpquery.data.engine_readable import coded, readable
 from dpquery.errors import CatalogError, DPQueryError
 
 KINDS = (*DATABASES, *stores.STORES, *stores.WEB, lakes.ICEBERG)

@@ -19,10 +19,10 @@ import pyarrow.feather as feather
 from dpquery.catalog.names import quoted
 from dpquery.data.arrow import arrow_type, is_dataset, is_frame
 from dpquery.data.csv_lines import read_csv
+from dpquery.data.encrypted_files import Key
+from dpquery.data.engine_readable import coded, readable
 from dpquery.data.prepared import PreparedTable
-from dpquery.data.readable import coded, readable
 from dpquery.data.remote_sources import Reading, kind_of
-from dpquery.data.sealed import Key
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpquery.catalog.tables import Defaults
     from dpquery.kernel.loss import PrivacyLoss
-    from dpquery.session.planned import Plan
+    from dpquery.session.query_plan import Plan
 
 BAR = 20  # characters
 MOST_ERRORS = 8  # of columns that are told before a query is paid

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from dpquery.kernel import samplers
 from dpquery.kernel.accountant import guarantee_of
-from dpquery.kernel.directed import ln_up
+from dpquery.kernel.directed_rounding import ln_up
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Mechanism
 from dpquery.kernel.rounds import PARTS

@@ -1,7 +1,8 @@
 """Privacy losses: epsilon, delta and rho as exact fractions, and the conversions between them, which round up.
 
 The proofs are in docs/proofs/conversions.md. Logarithms and roots are the only inexact steps; each is
-computed to 60 digits and moved to the next number above (`directed`), so that every result is on the safe side.
+computed to 60 digits and moved to the next number above (`directed_rounding`), so that every result is on the safe
+side.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import ln_up, sqrt_up
+from dpquery.kernel.directed_rounding import ln_up, sqrt_up
 
 _SHOWN = Context(prec=6, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=[InvalidOperation, Overflow])
 _EPSILON_STEP = Fraction(1, 10**18)

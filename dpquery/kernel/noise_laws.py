@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NoReturn
 
 from dpquery.errors import InternalError
-from dpquery.kernel import exponential, flips, samplers, tails
+from dpquery.kernel import exponential, permute_and_flip, samplers, tails
 from dpquery.kernel.exponential import Integers
 from dpquery.kernel.loss import PrivacyLoss, bounded_range_to_zcdp, pure_to_zcdp
 from dpquery.kernel.plan import Mechanism
@@ -130,7 +130,7 @@ LAWS = {
         limits=(exponential.MIN_COEFFICIENT, exponential.MAX_COEFFICIENT),
         in_epsilon=True,
         is_added=False,
-        draws=flips.flip,
+        draws=permute_and_flip.flip,
         worst=Fraction(1, 2),
         parameter=_coefficient,
         rho=lambda loss: pure_to_zcdp(loss.epsilon),

@@ -19,9 +19,9 @@ from dpquery.kernel.accountant import LEAST_SHARE, charge_at_least, charge_of
 from dpquery.kernel.checks import blocks_of, check
 from dpquery.kernel.choices import choose_all
 from dpquery.kernel.drawing import Draw, drawing
-from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.failures import one_error
+from dpquery.kernel.ledger_interface import DurableLedger
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw, Recomputed, deciding, deciding_rounds, recomputed
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate

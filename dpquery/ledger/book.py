@@ -14,13 +14,13 @@ from typing import NoReturn
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
 from dpquery.kernel.accountant import LedgerAmount, from_units
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.ledger import accounts, places, schema
+from dpquery.ledger import accounts, schema, store_locations
 from dpquery.ledger.entries import check_analyst
 from dpquery.ledger.mark import REMEDY, Checkpoint, MarkFile, Remembered
-from dpquery.ledger.places import Place
 from dpquery.ledger.replay import Replay, begun
 from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, Kind, Mark, Record
 from dpquery.ledger.store import Log
+from dpquery.ledger.store_locations import Place
 from dpquery.ledger.terms import Terms, least, most
 from dpquery.ledger.versions import check_version
 from dpquery.units.blocks import Touched
@@ -30,8 +30,8 @@ class Book:
     """A store, its mark, and what this process has followed of them."""
 
     def __init__(self, place: Place, mark: Place | None) -> None:
-        self._place = place if places.is_url(place) else os.path.abspath(place)  # wherever the process goes
-        self._store = places.store_at(place)
+        self._place = place if store_locations.is_url(place) else os.path.abspath(place)  # wherever the process goes
+        self._store = store_locations.store_at(place)
         self._kept = "" if mark is None else os.fspath(mark)
         self._replay: Replay
         self._marks: MarkFile
@@ -131,7 +131,7 @@ class Book:
             raise LedgerError("this is not a dpquery ledger: it has no founding document")
         start, line, self._end = found
         self._replay, self._last = begun(line), (start, line)
-        self._marks = places.mark_of(self._place, self._terms.place, self._kept)
+        self._marks = store_locations.mark_of(self._place, self._terms.place, self._kept)
         if is_whole:
             return
         marked = self._marks.read(self._terms.identity).newest

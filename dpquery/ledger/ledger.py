@@ -17,7 +17,7 @@ from pathlib import Path
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import Budget, BudgetKind, LedgerAmount, limit_of, to_units
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.ledger import disk, owner, places, schema
+from dpquery.ledger import disk, owner, schema, store_locations
 from dpquery.ledger.acts import Acts
 from dpquery.ledger.book import Book, now
 from dpquery.ledger.entries import Entry, State, act, check_analyst, told
@@ -68,12 +68,12 @@ class Ledger(Acts):
         for analyst in analysts:
             check_analyst(analyst)
         kept = "" if mark is None else os.path.abspath(mark)
-        marks = places.mark_at(path, kept)
-        places.check_free(path, marks)
+        marks = store_locations.mark_at(path, kept)
+        store_locations.check_free(path, marks)
         founding = schema.founding(declarations, budget, analysts, created=now(), mark=kept)
         marks.make(founding.hash)  # before the ledger is there: a ledger without its mark is never answered from
         try:
-            places.make_at(path, founding)
+            store_locations.make_at(path, founding)
         except BaseException:
             marks.path.unlink()
             raise
@@ -158,7 +158,7 @@ class Ledger(Acts):
     @property
     def place(self) -> Path | str:
         """The file, or the URL of the database, with its password if it has one."""
-        return str(self._place) if places.is_url(self._place) else disk.place(self._place)
+        return str(self._place) if store_locations.is_url(self._place) else disk.place(self._place)
 
     @property
     def mark_path(self) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import ParameterError
-from dpquery.kernel.directed import sqrt_up
+from dpquery.kernel.directed_rounding import sqrt_up
 
 LARGEST = 2**61
 """Steps beyond are cut: no sum with noise overflows."""

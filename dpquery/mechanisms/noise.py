@@ -13,7 +13,7 @@ import numpy as np
 from dpquery.accounting.amounts import Amount, read, read_chance, read_delta
 from dpquery.accounting.conversions import discrete_gaussian_variance
 from dpquery.errors import InvalidLossError, ParameterError
-from dpquery.kernel.directed import ln_up
+from dpquery.kernel.directed_rounding import ln_up
 from dpquery.kernel.gaussian_factor import LEAST_DELTA, MOST_EPSILON, square_within
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.noise_laws import LAWS

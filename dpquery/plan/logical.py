@@ -16,7 +16,7 @@ from dpquery.errors import Span
 from dpquery.plan.aggregates import AggregateFunction, aggregate_named
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, Literal
-from dpquery.plan.scaled import Scaled as Scaled
+from dpquery.plan.scaled_weights import Scaled as Scaled
 from dpquery.plan.scan import LARGEST_ROW_LIMIT as LARGEST_ROW_LIMIT
 from dpquery.plan.scan import LONGEST_OWNER as LONGEST_OWNER
 from dpquery.plan.scan import LONGEST_TEXT as LONGEST_TEXT

@@ -8,6 +8,7 @@ from typing import assert_never
 from dpquery.plan.aggregates.aggregate import Form
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, substitute
+from dpquery.plan.expression_sql import quoted, written
 from dpquery.plan.logical import (
     Aggregate,
     AggregateColumn,
@@ -27,7 +28,6 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.plan.windows import frame_text
-from dpquery.plan.written import quoted, written
 
 
 @cached

@@ -30,8 +30,8 @@ from dpquery.planner.protect.protect import (
     private_plan,
     separate_measurements,
 )
+from dpquery.planner.protect.small_groups import without_small_groups
 from dpquery.planner.protect.totals import mixes
-from dpquery.planner.protect.withheld import without_few
 from dpquery.planner.ranges.declared import Certain, with_declared
 from dpquery.units.declarations import Neighbours
 from dpquery.units.sizes import Sizes
@@ -105,7 +105,7 @@ def _declared(draft: Draft, terms: PlanningTerms) -> Draft:
     return replace(draft, logical=tuple(with_declared(plan, terms.catalog, known) for plan in draft.logical))
 
 
-def _together(draft: Draft, terms: PlanningTerms) -> Draft:
+def _disjoint_counts(draft: Draft, terms: PlanningTerms) -> Draft:
     filters = [
         c.filter for plan in draft.logical for b in plan.boundaries for c in b.aggregates if c.filter is not None
     ]
@@ -124,13 +124,13 @@ def _reports(draft: Draft, terms: PlanningTerms) -> Draft:
     return replace(draft, logical=tuple(plan for plan, _ in pairs), variances=tuple(found for _, found in pairs))
 
 
-def _few(draft: Draft, terms: PlanningTerms) -> Draft:
+def _small_groups(draft: Draft, terms: PlanningTerms) -> Draft:
     if not terms.catalog.withholds:
         return draft
     known: dict[tuple[int, ...], LogicalPlan] = {}
     made = []
     for plan in draft.logical:  # several queries share boundaries, which stay the same objects
-        one = without_few(plan, terms.catalog)
+        one = without_small_groups(plan, terms.catalog)
         first = known.setdefault(tuple(map(id, plan.boundaries)), one)
         made.append(replace(one, boundaries=first.boundaries))
     return replace(draft, logical=tuple(made))
@@ -178,11 +178,11 @@ KEEPING = (
         run=_declared,
     ),
     Pass(
-        name="together",
+        name="disjoint counts",
         reason="of counts of disjoint rows that are only added up, one is measured. Before reports, whose counts are "
         "estimates",
         keeps=True,
-        run=_together,
+        run=_disjoint_counts,
     ),
     Pass(
         name="blocks",
@@ -203,11 +203,11 @@ CHANGING = (
         run=_reports,
     ),
     Pass(
-        name="few",
+        name="small groups",
         reason="where the owner wants a minimum of people, they are counted too, and groups of fewer are left out. "
         "After reports, whose sums are counted the same way",
         keeps=False,
-        run=_few,
+        run=_small_groups,
     ),
     Pass(
         name="measure",

@@ -7,7 +7,7 @@ from typing import overload
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.release import NoisyTable
-from dpquery.result.added import AddedTable
+from dpquery.result.added_tables import AddedTable
 from dpquery.result.measurements import Measurement
 from dpquery.result.table import Result
 

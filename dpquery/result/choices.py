@@ -20,7 +20,7 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked, rank_errors
 from dpquery.kernel.release import NoisyTable
-from dpquery.result.added import AddedTable
+from dpquery.result.added_tables import AddedTable
 
 Widths = Callable[[str, Fraction], float]
 """(measure, failure) to the half-width of its noise."""

@@ -36,14 +36,14 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.plan.noisy import noisy_columns
+from dpquery.plan.noisy_columns import noisy_columns
 from dpquery.plan.types import FLOAT64
-from dpquery.result.added import AddedTable, with_added
+from dpquery.result.added_tables import AddedTable, with_added
 from dpquery.result.bins import Axis, axis_of
-from dpquery.result.carried import Carried
 from dpquery.result.choices import Choices, RankError
 from dpquery.result.interval_inputs import Inputs, deciding
-from dpquery.result.released import projected, to_arrow
+from dpquery.result.propagated_noise import Carried
+from dpquery.result.released_tables import projected, to_arrow
 
 ONE = Fraction(1)
 

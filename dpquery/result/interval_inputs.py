@@ -12,17 +12,17 @@ import pyarrow as pa
 
 from dpquery.accuracy.counting import is_never_negative
 from dpquery.accuracy.intervals import IntervalInputs, as_floats
-from dpquery.accuracy.rounded import half_width as half_width_of
+from dpquery.accuracy.rounded_half_widths import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
-from dpquery.accuracy.selected import shown_interval
+from dpquery.accuracy.selection_intervals import shown_interval
 from dpquery.accuracy.simulated import AnyLaw
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Count
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, columns_of
-from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
-from dpquery.result.carried import Carried, laws_of
+from dpquery.result.added_tables import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.choices import Choices, RankError
+from dpquery.result.propagated_noise import Carried, laws_of
 from dpquery.result.simultaneous import drawn, failure_of_each
 
 

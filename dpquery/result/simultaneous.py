@@ -16,8 +16,8 @@ from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel.loss import parse_amount
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.release import NoisyTable
-from dpquery.result.added import AddedTable
-from dpquery.result.carried import Carried
+from dpquery.result.added_tables import AddedTable
+from dpquery.result.propagated_noise import Carried
 
 MARGIN = Fraction(1, 10**9)
 """Relative error of floating point that the failure of each number allows for."""

@@ -17,17 +17,17 @@ from dpquery.kernel.plan import BudgetedAggregate, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
-from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.added_tables import AddedTable, AnyNoise, NoiseOfSum
+from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.coordinates import is_linear, is_of_vector
-from dpquery.reuse.described import with_combined
-from dpquery.reuse.dividing import Reuse, Split, split
 from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
 from dpquery.reuse.frames import Asked, asked_of
-from dpquery.reuse.reconciled import Estimate, Vectors, stored
+from dpquery.reuse.query_split import Reuse, Split, split
 from dpquery.reuse.releases import Part, Release, column_of, labels_of, values_of
 from dpquery.reuse.stored_choices import place_of
+from dpquery.reuse.stored_measurements import with_combined
+from dpquery.reuse.vector_estimates import Estimate, Vectors, stored
 from dpquery.units.declarations import Declarations
 
 

@@ -3,7 +3,8 @@
 A table of counts by a and b tells of both by themselves too, and of the total. Where many tables share their columns,
 these are told again and again, and paid for. Rows that count with signs which are balanced over b tell what a and b
 have in common and what b tells, and nothing else. Such sums are ordinary private aggregates, of values from -1 to 1, by
-public keys, so the kernel knows nothing of them; the counts follow by least squares (`coordinates`, `reconciled`).
+public keys, so the kernel knows nothing of them; the counts follow by least squares (`coordinates`,
+`vector_estimates`).
 
 With H a Hadamard matrix of order m, its first row of ones left out, the m - 1 sums of the signs of the first n columns
 tell of b as H'H says, which is m on the diagonal, and 1 less everywhere: of each difference m, of the total m - n.
@@ -31,9 +32,9 @@ from dpquery.plan.types import FLOAT64, INT64, Type
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.coordinates import SIGNS
-from dpquery.reuse.cutting import grouped
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.implied import Replaced
+from dpquery.reuse.line_groupings import grouped
 from dpquery.reuse.strategy import (
     Marginal,
     Workload,

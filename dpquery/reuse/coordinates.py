@@ -16,7 +16,7 @@ from typing import Any
 
 from dpquery.kernel.plan import Count, Lattice
 from dpquery.plan.expr import conjuncts
-from dpquery.result.added import LINEAR
+from dpquery.result.added_tables import LINEAR
 from dpquery.reuse.frames import Equation, Frame
 from dpquery.reuse.lines import before_next
 from dpquery.reuse.text import expression_of, measure_of, text_of

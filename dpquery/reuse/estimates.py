@@ -12,15 +12,15 @@ from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.plan.cached import cached
-from dpquery.result.added import of_sum
-from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
+from dpquery.result.added_tables import of_sum
+from dpquery.result.inverse_variance import CombinedNoise, Component, combined, weights_of
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.frames import Asked, Frame
-from dpquery.reuse.reconciled import Estimate, Vectors
+from dpquery.reuse.group_derivations import Way, way
 from dpquery.reuse.releases import Facts, Part, Release
 from dpquery.reuse.stored_choices import ROUNDING, are_enough, best, errors_of, read_at_once
-from dpquery.reuse.ways import Way, way
+from dpquery.reuse.vector_estimates import Estimate, Vectors
 from dpquery.units.declarations import Neighbours
 
 

@@ -14,9 +14,9 @@ from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Found, Wanted
-from dpquery.reuse.reconciled import Source, Vectors
 from dpquery.reuse.stored_choices import ROUNDING
 from dpquery.reuse.strategy import amount_of, with_losses
+from dpquery.reuse.vector_estimates import Source, Vectors
 from dpquery.units.declarations import Declarations
 
 MOST = 64

@@ -10,10 +10,10 @@ from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Noise
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.frames import unfiltered
-from dpquery.reuse.reconciled import Estimate, Source, Vectors, stored
 from dpquery.reuse.releases import Part, Release
 from dpquery.reuse.stored_choices import ROUNDING, Place, drawn_together, place_of
 from dpquery.reuse.text import measure_of
+from dpquery.reuse.vector_estimates import Estimate, Source, Vectors, stored
 from dpquery.units.declarations import Declarations
 
 

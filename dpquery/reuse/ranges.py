@@ -1,8 +1,8 @@
 """Prefixes, ranges and periods of one ordered value that are asked together: what is measured in their place.
 
 Their conditions and keys cut the value into places (`lines`, `families`). What is measured are GROUP BYs of these
-places, chosen by `partitions` and made by `cutting`: ordinary private aggregates with public keys. What was asked
-follows from their noisy groups by least squares. docs/concepts/stored-answers.md.
+places, chosen by `partitions` and made by `line_groupings`: ordinary private aggregates with public keys. What was
+asked follows from their noisy groups by least squares. docs/concepts/stored-answers.md.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.block_sums import Floats
-from dpquery.reuse.cutting import aggregate_by, label_of
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.families import Family, families, places_of
 from dpquery.reuse.implied import Replaced, without
+from dpquery.reuse.line_groupings import aggregate_by, label_of
 from dpquery.reuse.partitions import Labels, best_ways, merged
 from dpquery.reuse.strategy import GAIN, amount_of, exact_shares, noise_of
 from dpquery.units.declarations import Declarations

@@ -12,8 +12,8 @@ from dpquery.kernel.quantiles import FEWEST, Scale, rank_errors
 from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.frames import Frame
+from dpquery.reuse.group_derivations import Way
 from dpquery.reuse.releases import Part, Release
-from dpquery.reuse.ways import Way
 
 ROUNDING = 1 + 1e-9
 """Variances and errors are floats; equal noises may differ by less than this."""

@@ -10,9 +10,9 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.reconciled import Vectors
 from dpquery.reuse.stored_choices import ROUNDING
 from dpquery.reuse.strategy import amount_of, with_losses
+from dpquery.reuse.vector_estimates import Vectors
 
 Reached = Mapping[str, tuple[str, float]]
 """Of each measure, by its id, the base of its rows and how much more of a loss it needs; 1 where it is just enough."""

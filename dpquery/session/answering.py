@@ -11,8 +11,8 @@ from dpquery.backends.base import Backend
 from dpquery.cancelling import check_cancelled
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError, DPQueryError, InternalError
-from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.failures import one_error
+from dpquery.kernel.ledger_interface import DurableLedger
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.kernel.work import Allowed
@@ -22,7 +22,7 @@ from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import Finished, finish
 from dpquery.result.table import Result
 from dpquery.reuse.answers import Answered
-from dpquery.reuse.dividing import Reuse
+from dpquery.reuse.query_split import Reuse
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
 

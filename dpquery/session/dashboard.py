@@ -15,8 +15,8 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Released, sources
 from dpquery.result.batch import Batch
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.dividing import Split
-from dpquery.reuse.reconciled import Source, Vectors, stored
+from dpquery.reuse.query_split import Split
+from dpquery.reuse.vector_estimates import Source, Vectors, stored
 from dpquery.session.explain import released_by
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared

@@ -27,7 +27,7 @@ from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.planner.protect.weighing import private_scans
 from dpquery.result.choices import ABOVE
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.dividing import Reuse
+from dpquery.reuse.query_split import Reuse
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session.explain import scaled_sums
@@ -39,7 +39,7 @@ from dpquery.session.profile_finding import Finder
 from dpquery.session.profile_ladder import Estimate
 from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
 from dpquery.session.rows_added import least_of_each, of_each_row
-from dpquery.units.meeting import LARGEST_CUT
+from dpquery.units.join_multiplicity import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
 MOST_NOTES = 12

@@ -19,7 +19,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.planner.passes import BUDGET, PROTECT, Draft, Observer, run_passes
 from dpquery.result.batch import Batch
 from dpquery.reuse.answers import combine_with_stored, one_at_a_time
-from dpquery.reuse.dividing import Reuse, Split, split
+from dpquery.reuse.query_split import Reuse, Split, split
 from dpquery.session.answering import Execution, Remarks, after_charge, finish_all, release_rest
 from dpquery.session.options import Request
 from dpquery.session.planning import (

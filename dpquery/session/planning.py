@@ -21,8 +21,8 @@ from dpquery.planner.budget.targets import failure_of_each
 from dpquery.planner.passes import Draft, PlanningTerms
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.planner.protect.protect import PrivatePlan
-from dpquery.reuse.dividing import Plain, Reuse, wanted_of
 from dpquery.reuse.estimates import Wanted
+from dpquery.reuse.query_split import Plain, Reuse, wanted_of
 from dpquery.session.options import Request
 from dpquery.session.workloads import planned_together
 from dpquery.sql.bind.bind import bind_step, bind_together

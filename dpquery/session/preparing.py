@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpquery.backends.duckdb.earlier import Earlier, Unfit
+from dpquery.backends.duckdb.earlier_preparation import Earlier, Unfit
 from dpquery.backends.duckdb.erasing import written_without
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.duckdb.shard_files import make_durable
@@ -23,8 +23,8 @@ from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.catalog.rows import rows_of
 from dpquery.data.addresses import is_database
+from dpquery.data.encrypted_files import Key, create, key_of
 from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, manifest_of, opened
-from dpquery.data.sealed import Key, create, key_of
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.kernel.plan import Lattice
 from dpquery.ledger.disk import sync_folder

@@ -17,8 +17,8 @@ from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
-from dpquery.reuse.dividing import Reuse
 from dpquery.reuse.frames import Asked
+from dpquery.reuse.query_split import Reuse
 from dpquery.session import pipeline
 from dpquery.session.options import Request
 from dpquery.session.planning import Prepared

@@ -18,7 +18,7 @@ from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.errors import ParameterError
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.result.measurements import Measurement
 
 FAILURE = Fraction(1, 20)

@@ -16,9 +16,9 @@ from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.passes import Draft, Observer, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
-from dpquery.reuse.described import listing
-from dpquery.reuse.dividing import Reuse, Split
+from dpquery.reuse.query_split import Reuse, Split
 from dpquery.reuse.store import Store
+from dpquery.reuse.stored_measurements import listing
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.answering import Execution, Remarks, remarks_of
@@ -27,11 +27,11 @@ from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.ledger_match import check_ledger
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
-from dpquery.session.planned import Plan, told_with_plan
 from dpquery.session.planning import Prepared, require_accepted
 from dpquery.session.prices import expected, prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
+from dpquery.session.query_plan import Plan, told_with_plan
 from dpquery.session.smaller_offers import in_words_of
 from dpquery.session.steps import answered_in_steps, in_steps, require_enough
 from dpquery.session.suggest_bounds import Suggestions, suggest

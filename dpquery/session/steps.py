@@ -14,7 +14,7 @@ from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
-from dpquery.reuse.dividing import Split
+from dpquery.reuse.query_split import Split
 from dpquery.session.options import Request
 from dpquery.sql.bind.steps import MOST_ROWS
 

@@ -19,7 +19,7 @@ from dpquery.session.options import Request
 from dpquery.session.planning import Prepared
 from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.parse import Named, parse, tables_named
-from dpquery.synopsis import stored
+from dpquery.synopsis import stored_synopses
 from dpquery.synopsis.reading import SynopsisEngine, engine_over, with_synopses
 from dpquery.synopsis.sums import with_intervals
 from dpquery.synopsis.synopsis import Synopsis, SynopsisPlan
@@ -94,13 +94,13 @@ class Synopses(Mapping[str, Synopsis]):
                 f"there is a synopsis {shown(called)} already", advice="Give it another name, or drop the other one."
             )
         made = self.buying.buy(called, table, columns, measures, offer, rows)
-        stored.keep(store, made, self.fingerprints.of_tables(frozenset([table])))
+        stored_synopses.keep(store, made, self.fingerprints.of_tables(frozenset([table])))
         self._known = None
         return made
 
     def drop(self, name: str) -> None:
         """Removes a synopsis; what it cost stays charged."""
-        found = stored.drop(self._store(), self.buying.charged.data_version, name)
+        found = stored_synopses.drop(self._store(), self.buying.charged.data_version, name)
         self._known = None
         if not found:
             raise UnknownNameError(f"there is no synopsis {shown(name)} of these data")
@@ -171,7 +171,7 @@ class Synopses(Mapping[str, Synopsis]):
             return {}, catalog
         state = self.store.state()
         if self._known is None or self._known[0] != state:
-            found = stored.read(self.store, version, self._is_current, self.buying.axes)
+            found = stored_synopses.read(self.store, version, self._is_current, self.buying.axes)
             mine = {n: one for n, one in found.items() if not self.only_own or one.analyst == self.buying.analyst}
             self._known = state, mine, with_synopses(catalog, mine)
         return self._known[1], self._known[2]

@@ -17,9 +17,9 @@ from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.contrasts import MOST_SUMS, with_contrasts
-from dpquery.reuse.dividing import wanted_of
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.implied import Known, Replaced, all_follow, found_again, vectors_of, without, without_following
+from dpquery.reuse.query_split import wanted_of
 from dpquery.reuse.ranges import with_ranges
 from dpquery.reuse.strategy import Strategy, paid_in, with_losses, with_strategy, workloads
 from dpquery.reuse.targets_met import Reached, bases_of, largest_by_base, reached, times

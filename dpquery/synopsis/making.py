@@ -15,6 +15,7 @@ from dpquery.data.arrow import arrow_type
 from dpquery.plan.types import Kind
 from dpquery.synopsis.axes import Axis, numbers_of, value_of
 from dpquery.synopsis.model import STRENGTH, Integers, Marginal, Model
+from dpquery.synopsis.pseudorandom import Scattered
 from dpquery.synopsis.rounds import (
     FIRST,
     LEAST_GROUPS,
@@ -31,7 +32,6 @@ from dpquery.synopsis.rounds import (
     settle,
     triples_of,
 )
-from dpquery.synopsis.scattered import Scattered
 
 MOST_ROWS, IN_MODEL = 1_000_000, 100_000
 """Rows of a synopsis, and of the sample with which a distribution is found."""

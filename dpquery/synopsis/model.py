@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.synopsis.scattered import Scattered
+from dpquery.synopsis.pseudorandom import Scattered
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

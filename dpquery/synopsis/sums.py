@@ -33,8 +33,8 @@ from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, con
 from dpquery.plan.logical import Aggregate, AggregateColumn, Filter, Limit, Project, Relation, Scan, Sort, output
 from dpquery.plan.types import BOOLEAN, FLOAT64, Value
 from dpquery.planner.budget.allocate import ADDED
-from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.finish import Finished
+from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.reuse.lines import Line, following
 from dpquery.synopsis.axes import Axis, Groups
 from dpquery.synopsis.making import Transcript

@@ -22,7 +22,7 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.units.costs import SORT, STEP, Lengths, cost, lengths, of_aggregate
-from dpquery.units.meeting import Meeting, least, times
+from dpquery.units.join_multiplicity import Meeting, least, times
 from dpquery.units.sizes import Unbounded
 
 PUBLIC_PART = "what is computed of public tables alone"

@@ -1,6 +1,6 @@
 """How many rows one privacy unit has in a relation at most, and how many different values in a column.
 
-The rules of `meeting`, and those of a unit's own rows: docs/proofs/weights.md, Lemmas 4 and 5.
+The rules of `join_multiplicity`, and those of a unit's own rows: docs/proofs/weights.md, Lemmas 4 and 5.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.types import BOOLEAN, FLOAT64
-from dpquery.units.meeting import Ids, Meeting, least
+from dpquery.units.join_multiplicity import Ids, Meeting, least
 from dpquery.units.sizes import Sizes
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}

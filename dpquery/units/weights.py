@@ -15,12 +15,12 @@ from dpquery.plan.keys import Key
 from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
 from dpquery.plan.types import FLOAT64
 from dpquery.units.declarations import Declarations
+from dpquery.units.join_multiplicity import least, times
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import least, times
 from dpquery.units.row_counts import FewRows, RowsOfUnit, different_values
-from dpquery.units.scaled import Pairs, ScaledRules
+from dpquery.units.scaled_weights import Pairs, ScaledRules
 from dpquery.units.sizes import Sizes
-from dpquery.units.stored import StoredRules
+from dpquery.units.stored_weights import StoredRules
 from dpquery.units.strata import Agreed
 
 

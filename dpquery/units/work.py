@@ -32,8 +32,8 @@ from dpquery.plan.logical import (
 from dpquery.plan.windows import WINDOW_FUNCTIONS
 from dpquery.units.costs import SORT, STEP, cost, lengths, of_aggregate
 from dpquery.units.declarations import Declarations
+from dpquery.units.join_multiplicity import Ids, Meeting, least, times
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import Ids, Meeting, least, times
 from dpquery.units.public_work import PUBLIC_PART, beyond
 from dpquery.units.row_counts import FewRows
 from dpquery.units.sizes import Sizes, Unbounded

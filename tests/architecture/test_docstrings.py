@@ -21,10 +21,10 @@ NOT_ABOUT_NEIGHBOURS = {
     "ledger/reserved.py:Reserved": "sums of charges",
     "ledger/versions.py:AtVersion": "which charges are recorded",
     "units/public_work.py:beyond": "the work of a unit's rows",
-    "units/scaled.py:ScaledRules.pairs": "one database at a time",
+    "units/scaled_weights.py:ScaledRules.pairs": "one database at a time",
     "units/semijoins.py:of_semi_join": "one database at a time",
     "units/sizes.py:Sizes": "public rows alone",
-    "units/sweep.py:swept": "public rows alone",
+    "units/band_joins.py:swept": "public rows alone",
     "units/weights.py:rows_in_group": "one database at a time",
     "units/work.py:Work.add": "the work of a unit's rows",
 }

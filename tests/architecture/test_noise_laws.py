@@ -19,7 +19,7 @@ KNOWS = {
     "planner/budget/allocate.py": "says which mechanism a currency is spent on",
     "accuracy/intervals.py": "takes the randomness of reports for normal",
     "auditing/laws.py": "computes what noise loses apart from the kernel's functions, which are what is audited",
-    "auditing/bought.py": "computes what stored noise lost, likewise",
+    "auditing/synopsis_losses.py": "computes what stored noise lost, likewise",
     "mechanisms/noise.py": "offers each by its name, to people who chose it",
     "kernel/mechanisms.py": "selections in rounds are proved for Gaussian noise, dividing values for Laplace noise",
 }

@@ -42,8 +42,8 @@ RANDOMNESS = (
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
 LEDGER_STORES = {"ledger/postgres.py": {"psycopg"}, "reuse/shelf_postgres.py": {"psycopg"}}
 """The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
-SEALED = "data/sealed.py"  # salts and keys of encrypted files
-CLIENTS = {"frontends/page/asking.py": {"psycopg"}}
+SEALED = "data/encrypted_files.py"  # salts and keys of encrypted files
+CLIENTS = {"frontends/page/server_client.py": {"psycopg"}}
 """A client of the server, as any other: what it gets is noisy and charged."""
 CERTIFICATES = ("frontends/postgres/login/tls.py",)
 """Reads the server's own certificate."""

@@ -13,8 +13,8 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.shard_files import kept
+from dpquery.data.encrypted_files import Key, is_sealed
 from dpquery.data.prepared import MANIFEST, File, manifest_of
-from dpquery.data.sealed import Key, is_sealed
 from dpquery.errors import CatalogError
 from dpquery.session.preparing import erase
 from tests.scripted import zero_noise

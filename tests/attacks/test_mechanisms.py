@@ -80,7 +80,7 @@ def _sources() -> dict[str, str]:
 
 NONCES_AND_KEYS = ("frontends/admin/", "frontends/page/", "frontends/postgres/")
 """Where salts, nonces and cancel keys are drawn, and never noise."""
-SEALED = "data/sealed.py"
+SEALED = "data/encrypted_files.py"
 """Draws salts of encrypted files."""
 MADE_UP_DATA = "auditing/"
 """Makes up people for audits, and draws no noise."""

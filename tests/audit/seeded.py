@@ -81,7 +81,7 @@ FIRST = """
 import sys, tempfile
 from pathlib import Path
 from dpquery import Catalog
-from dpquery.auditing.drawn import drawn
+from dpquery.auditing.black_box import drawn
 from dpquery.auditing.drills import drills
 from dpquery.auditing.gray_box import GrayBox
 from dpquery.auditing.questions import of_text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpquery.backends.duckdb.sql.looked_for import is_looked_for
+from dpquery.backends.duckdb.sql.semijoin_reduction import is_looked_for
 from dpquery.plan.expr import Column, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Filter, Join, Ownership, Scan, ScanColumn

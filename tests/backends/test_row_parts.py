@@ -12,7 +12,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
-from dpquery.data.sealed import Reader, key_of
+from dpquery.data.encrypted_files import Reader, key_of
 
 ROWS = 1_040_000
 KEY = "0f" * 32

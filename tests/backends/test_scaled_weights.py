@@ -23,7 +23,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Total, Weighing, Weights
 from dpquery.plan.logical import Scan, ScanColumn
-from dpquery.plan.scaled import Scaled
+from dpquery.plan.scaled_weights import Scaled
 from dpquery.plan.types import INT64
 from tests.backends.engines import KEY, Groups, catalog_of, run
 from tests.reference.backend import ReferenceBackend

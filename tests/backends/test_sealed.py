@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.data.sealed import HEADER, PIECE, TAG, DamagedError, Key, Reader, create, key_of
+from dpquery.data.encrypted_files import HEADER, PIECE, TAG, DamagedError, Key, Reader, create, key_of
 from dpquery.errors import CatalogError
 
 KEY = Key(bytes(range(32)))

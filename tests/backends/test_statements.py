@@ -16,7 +16,7 @@ import dpquery as dp
 from dpquery.backends.duckdb import backend
 from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.backends.duckdb.statements import parsed
-from dpquery.data.readable import PIECE, PIECES, coded
+from dpquery.data.engine_readable import PIECE, PIECES, coded
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import TEXT
 from tests.scripted import zero_noise

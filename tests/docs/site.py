@@ -27,7 +27,7 @@ HOMES = {
         "dpquery.session.session.Session",
         "dpquery.result.table.Result",
         "dpquery.result.measurements.Measurement",
-        "dpquery.session.planned.Plan",
+        "dpquery.session.query_plan.Plan",
         "dpquery.session.options.Options",
         "dpquery.session.preparing.prepare",
         "dpquery.session.preparing.erase",

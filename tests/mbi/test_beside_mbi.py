@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpquery.synopsis.model import Floats, Integers, Marginal, Model
-from dpquery.synopsis.scattered import Scattered
+from dpquery.synopsis.pseudorandom import Scattered
 from tests.unit.synopsis.test_making import AXES, ROWS, data
 
 jax.config.update("jax_enable_x64", True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dpquery as dp
-from dpquery.reuse.dividing import Split
+from dpquery.reuse.query_split import Split
 from dpquery.session.options import Options
 from dpquery.session.plan_cache import PlanCache
 from tests.unit.reuse.shop import Shop, sales

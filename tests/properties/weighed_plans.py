@@ -33,7 +33,7 @@ from dpquery.plan.logical import (
     WindowColumn,
     output,
 )
-from dpquery.plan.scaled import Scaled
+from dpquery.plan.scaled_weights import Scaled
 from dpquery.plan.strata import Strata
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
 from dpquery.units.locality import NotUnitLocal, locality

@@ -20,7 +20,7 @@ from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAgg
 from dpquery.kernel.release import ExactAggregates
 from dpquery.kernel.rounds import Pairs
 from dpquery.plan.calendar import number_of as number_of_period
-from dpquery.plan.scaled import Scaled
+from dpquery.plan.scaled_weights import Scaled
 from dpquery.plan.strata import Strata
 from dpquery.plan.types import Value
 from tests.reference.aggregates import Row

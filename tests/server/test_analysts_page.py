@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.frontends.page.asking import Asker, Place, Refused
+from dpquery.frontends.page.server_client import Asker, Place, Refused
 from tests.server.serving import PASSWORD, Serving, entries, make_shop, serving
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"

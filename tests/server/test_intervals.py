@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 import dpquery as dp
 from dpquery import dbapi
-from dpquery.frontends.page.asking import Asker, Place
+from dpquery.frontends.page.server_client import Asker, Place
 from dpquery.frontends.postgres.wire.answers import Refusal
 from tests.scripted import zero_noise
 from tests.server.orders import Study

@@ -17,8 +17,8 @@ FALSE_ALARM = 1e-10
 """Of one check, of which there are fewer than 500 where this is imported (counted: about 320), and fewer than 500 in
 test_samplers.py (about 350): 1e-7 together. Near misses, which a check has to reject, are not counted.
 
-At 1e-9 test_choices.py has 30 checks, test_flips.py and test_local_reports.py four each, test_randomised.py and
-test_withheld.py one. At 1e-8, the FALSE_ALARM of an audit, test_own_laws.py audits three right laws. So a correct
+At 1e-9 test_choices.py has 30 checks, test_permute_and_flip.py and test_local_reports.py four each, test_randomised.py
+and test_withheld.py one. At 1e-8, the FALSE_ALARM of an audit, test_own_laws.py audits three right laws. So a correct
 package fails any statistical test with a chance below 1.8e-7.
 """
 

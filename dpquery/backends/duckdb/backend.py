@@ -51,8 +51,8 @@ from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
+from dpquery.data.change_detection import Stamp, stamps_of
 from dpquery.data.sources import Source, prepared_scan
-from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates

@@ -19,7 +19,7 @@ from fsspec import AbstractFileSystem
 from dpquery.backends.duckdb.statements import parsed
 from dpquery.backends.resources import Spill
 from dpquery.data.arrow import arrow_type
-from dpquery.data.sealed import Key, Reader, Writer
+from dpquery.data.encrypted_files import Key, Reader, Writer
 from dpquery.data.sources import SEALED, Source, address, quote
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.types import Type, Value

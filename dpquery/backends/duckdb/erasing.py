@@ -7,15 +7,15 @@ from pathlib import Path
 
 import duckdb
 
-from dpquery.backends.duckdb.earlier import link
+from dpquery.backends.duckdb.earlier_preparation import link
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.preparing import Written
 from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
+from dpquery.data.encrypted_files import Key
 from dpquery.data.prepared import File, Manifest, labels
-from dpquery.data.sealed import Key
 from dpquery.data.sources import Source, parquet_scan, quote
 from dpquery.errors import BackendError, CatalogError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpquery.backends.duckdb.earlier import Unfit
+from dpquery.backends.duckdb.earlier_preparation import Unfit
 from dpquery.backends.duckdb.sql.values_sql import lattice_value
 from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.catalog import Table

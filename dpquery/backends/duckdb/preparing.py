@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from dpquery.backends.duckdb.earlier import Earlier, Unfit
+from dpquery.backends.duckdb.earlier_preparation import Earlier, Unfit
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.public_tables import PublicTables
@@ -38,12 +38,12 @@ from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.catalog.tables import ColumnDeclaration
 from dpquery.data.cells import Cut, cut_of
+from dpquery.data.change_detection import Stamp, stamps_of
+from dpquery.data.encrypted_files import Key
 from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, labels
 from dpquery.data.remote_sources import Reading
-from dpquery.data.sealed import Key
 from dpquery.data.sources import Source, parquet_scan
 from dpquery.data.stored_encodings import MOST_KEYS, Forms
-from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Lattice
 from dpquery.plan.types import TEXT

@@ -25,11 +25,11 @@ from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
+from dpquery.data.change_detection import Files, held, relied_on, with_owners_held
 from dpquery.data.owners import unique_sets
 from dpquery.data.public_twins import twice
 from dpquery.data.remote_sources import Reading
 from dpquery.data.sources import Source, open_source
-from dpquery.data.unchanged import Files, held, relied_on, with_owners_held
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Kind, Type

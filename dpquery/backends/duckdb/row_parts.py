@@ -14,7 +14,7 @@ import duckdb
 from dpquery.backends.duckdb.shard_files import FORM
 from dpquery.backends.resources import bytes_of
 from dpquery.catalog.names import quoted
-from dpquery.data.sealed import Key
+from dpquery.data.encrypted_files import Key
 from dpquery.data.sources import address, parquet_scan, quote
 from dpquery.errors import CatalogError
 

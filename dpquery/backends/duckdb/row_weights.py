@@ -19,8 +19,8 @@ import pyarrow as pa
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.statements import fetch_integers
 from dpquery.backends.duckdb.table_reading import Kept, TableReader, Weighed, scaled_of, weighed_of
+from dpquery.data.change_detection import Stamp, stamps_of
 from dpquery.data.sources import Source
-from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT
 from dpquery.plan.logical import Relation, Scan, sources

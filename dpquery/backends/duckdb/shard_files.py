@@ -9,8 +9,8 @@ from pathlib import Path
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
 from dpquery.data.cells import Cut
+from dpquery.data.encrypted_files import Key
 from dpquery.data.prepared import CODE, OWNER, File, digest_of
-from dpquery.data.sealed import Key
 from dpquery.data.sources import address, quote
 from dpquery.plan.types import DATE, TIMESTAMP
 

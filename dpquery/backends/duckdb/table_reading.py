@@ -18,7 +18,7 @@ from dpquery.data.sources import Source
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.plan import WEIGHT, Lattice
 from dpquery.plan.logical import LONGEST_OWNER, Ownership, Scan, ScanColumn
-from dpquery.plan.scaled import Scaled
+from dpquery.plan.scaled_weights import Scaled
 from dpquery.plan.strata import Strata
 from dpquery.plan.types import DATE, FLOAT64, TEXT, TIMESTAMP, Type
 

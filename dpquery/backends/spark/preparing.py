@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from dpquery.backends.duckdb.earlier import Earlier
+from dpquery.backends.duckdb.earlier_preparation import Earlier
 from dpquery.backends.duckdb.preparing import Preparing, Say, Share, Written
 from dpquery.backends.resources import Resources
 from dpquery.backends.spark.executors import FACTS, RETURNED, Job, joined, prepared_of_rows

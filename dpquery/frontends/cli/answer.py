@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dpquery.result.table import Result
     from dpquery.session.options import Options
-    from dpquery.session.planned import Plan
+    from dpquery.session.query_plan import Plan
     from dpquery.session.session import Session
 
 MOST_ROWS = 40  # that a table on the terminal shows

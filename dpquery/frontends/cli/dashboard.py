@@ -11,7 +11,7 @@ import typer
 from dpquery.frontends.cli.answer import say
 from dpquery.frontends.cli.options import QUERY, RESOURCES, SESSION, CatalogFile, opt, options_of, session_of, takes
 from dpquery.frontends.opening import ledger_beside, open_ledger
-from dpquery.frontends.shell.typed import read_pipe
+from dpquery.frontends.shell.typed_input import read_pipe
 
 Queries = Annotated[Path | None, typer.Argument(metavar="FILE", help="Queries, each up to a line that ends with ;")]
 

@@ -35,7 +35,7 @@ def prepare(
 ) -> None:
     """Write the data once in the form that queries read fastest; then name the folder as --source."""
     from dpquery.catalog import Catalog
-    from dpquery.data.sealed import key_of
+    from dpquery.data.encrypted_files import key_of
     from dpquery.session import preparing
 
     if remove:

@@ -16,10 +16,10 @@ import pandas as pd
 
 from dpquery.catalog.names import shown, suggestion
 from dpquery.errors import QuerySyntaxError, UnknownNameError
-from dpquery.frontends.pandas.of_pandas import Accessor
-from dpquery.frontends.pandas.protected import Protected
+from dpquery.frontends.pandas.accessor import Accessor
+from dpquery.frontends.pandas.busy_indicator import working
+from dpquery.frontends.pandas.protected_frame import Protected
 from dpquery.frontends.pandas.values import ASKED
-from dpquery.frontends.pandas.working import working
 from dpquery.session.session import Session
 
 FORM = "Write %%dpsql session epsilon=0.5, or %%dpsql answer << session epsilon=0.5."

@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from dpquery.frontends.page.asking import Asker, Place, Refused
 from dpquery.frontends.page.chart import charts
-from dpquery.frontends.page.visits import Visit, Visits
+from dpquery.frontends.page.logins import Visit, Visits
+from dpquery.frontends.page.server_client import Asker, Place, Refused
 
 COOKIE = "dpquery-visit"
 LARGEST = 100_000  # bytes of a form

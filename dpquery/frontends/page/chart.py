@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from dpquery.frontends.page.asking import Answer, Column
+from dpquery.frontends.page.server_client import Answer, Column
 
 MOST_BARS = 40
 _ROW, _LABEL, _WIDE, _HIGH = 26, 130, 480, 240

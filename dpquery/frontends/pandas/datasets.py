@@ -28,7 +28,7 @@ import pandas as pd
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown as shown_name
 from dpquery.errors import CatalogError, LedgerError
-from dpquery.frontends.pandas.people import NOBODY, People, people_of, shared, together
+from dpquery.frontends.pandas.unit_hashes import NOBODY, People, people_of, shared, together
 from dpquery.frontends.pandas.values import TABLE
 from dpquery.kernel.accountant import parts_of
 from dpquery.ledger.amendments import agrees
@@ -36,7 +36,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.session.connecting import create_ledger
 
 if TYPE_CHECKING:
-    from dpquery.frontends.pandas.protected import Protected
+    from dpquery.frontends.pandas.protected_frame import Protected
 
 MARK = "dpquery"
 """The key in `attrs` of the handle."""

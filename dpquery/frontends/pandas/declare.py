@@ -17,13 +17,13 @@ from dpquery.catalog.names import suggestion
 from dpquery.catalog.rows import AUTO
 from dpquery.errors import CatalogError
 from dpquery.frontends.pandas import datasets
+from dpquery.frontends.pandas.busy_indicator import working
 from dpquery.frontends.pandas.columns import Column, Columns, columns_of_arrow, columns_of_pandas
 from dpquery.frontends.pandas.datasets import Place, handle_of, remember
-from dpquery.frontends.pandas.people import NOBODY, people_of
-from dpquery.frontends.pandas.protected import Held, Protected
+from dpquery.frontends.pandas.protected_frame import Held, Protected
+from dpquery.frontends.pandas.unit_hashes import NOBODY, people_of
 from dpquery.frontends.pandas.values import plain
 from dpquery.frontends.pandas.views import root
-from dpquery.frontends.pandas.working import working
 from dpquery.session.connecting import connect
 from dpquery.session.profile_buying import loss_of_profile
 

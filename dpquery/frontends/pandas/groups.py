@@ -11,8 +11,8 @@ import pandas as pd
 from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
 from dpquery.frontends.pandas.aggregates import aggregate, demand, method, numbers
+from dpquery.frontends.pandas.column_expressions import no_attribute
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.picked import no_attribute
 from dpquery.frontends.pandas.values import ASKED, quoted
 from dpquery.result.table import Result
 

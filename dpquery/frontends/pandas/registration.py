@@ -31,14 +31,14 @@ def _register(pandas: ModuleType) -> None:
 
 def _accessor(frame: Any) -> object:
     """Returns the accessor of a frame; what it needs is loaded here."""
-    from dpquery.frontends.pandas.of_pandas import Accessor
+    from dpquery.frontends.pandas.accessor import Accessor
 
     return Accessor(frame)
 
 
 def _of_series(series: Any) -> object:
     """Returns the accessor of a Series."""
-    from dpquery.frontends.pandas.of_pandas import Answers
+    from dpquery.frontends.pandas.accessor import Answers
 
     return Answers(series)
 

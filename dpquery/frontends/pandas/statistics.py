@@ -16,9 +16,9 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
 from dpquery.frontends.pandas.accuracy import proportions
 from dpquery.frontends.pandas.aggregates import AGGREGATES, aggregate, demand, method, numbers
+from dpquery.frontends.pandas.column_expressions import Key, Picked, key_of_grouper, rows_refused
 from dpquery.frontends.pandas.columns import Column
 from dpquery.frontends.pandas.groups import Groups
-from dpquery.frontends.pandas.picked import Key, Picked, key_of_grouper, rows_refused
 from dpquery.frontends.pandas.values import known, quoted
 from dpquery.frontends.pandas.views import View, with_keys
 from dpquery.result.table import Result

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from dpquery.errors import ParameterError, UnsupportedQueryError
+from dpquery.frontends.pandas.column_expressions import Key
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.picked import Key
 from dpquery.frontends.pandas.query_text import condition_of
 from dpquery.frontends.pandas.values import TABLE, known, plain, quoted
 

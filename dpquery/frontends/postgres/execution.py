@@ -15,7 +15,7 @@ from dpquery.frontends.postgres.commands.statements import Statement
 from dpquery.frontends.postgres.commands.transactions import Block
 from dpquery.frontends.postgres.login.shares import Shares, key_of
 from dpquery.frontends.postgres.login.users import User
-from dpquery.frontends.postgres.process import crossing
+from dpquery.frontends.postgres.process import serialization
 from dpquery.frontends.postgres.process.pool import Pool
 from dpquery.frontends.postgres.process.supervisor import LONG, Call, Reply
 from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
@@ -104,7 +104,7 @@ class Executor:
         described = self.shares.kept.find(name, key, Described)
         if described is None:
             words = {"what": "describe", "text": statement.text, "oids": given, "analyst": analyst, "settings": values}
-            described = crossing.to_described((await self._replied(words))[0])
+            described = serialization.to_described((await self._replied(words))[0])
             self.shares.kept.keep(name, key, described)
         return described
 
@@ -119,7 +119,7 @@ class Executor:
         if answered is None:
             what, written = (
                 "explain" if is_explained else "answer",
-                [crossing.from_value(value) for value in parameters],
+                [serialization.from_value(value) for value in parameters],
             )
             words = {
                 "what": what,
@@ -130,7 +130,7 @@ class Executor:
             }
             reply = await self._replied(words)
             is_short = len(reply[1]) <= SHORT_TABLE
-            read = crossing.to_answered
+            read = serialization.to_answered
             answered = read(reply) if is_short else await self.shares.aside(self.user.name, read, reply)
             if answered.is_lasting:
                 self.shares.kept.keep(name, key, answered)

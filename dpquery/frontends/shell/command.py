@@ -14,7 +14,7 @@ import typer
 
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.frontends.cli.options import QUERY, RESOURCES, SESSION, CatalogFile, opt, options_of, session_of, takes
-from dpquery.frontends.shell.typed import read_pipe
+from dpquery.frontends.shell.typed_input import read_pipe
 
 if TYPE_CHECKING:
     from dpquery.frontends.shell.shell import Shell

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dpquery.errors import extra
-from dpquery.frontends.shell.typed import is_whole
+from dpquery.frontends.shell.typed_input import is_whole
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent

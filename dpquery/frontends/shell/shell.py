@@ -31,7 +31,7 @@ from dpquery.frontends.cli.answer import (
 )
 from dpquery.frontends.cli.options import error_of
 from dpquery.frontends.shell.fitting import fitted, prose, table
-from dpquery.frontends.shell.typed import WORDS
+from dpquery.frontends.shell.typed_input import WORDS
 from dpquery.frontends.text import as_asked, as_options, expected_lines
 from dpquery.kernel.loss import show_amount
 from dpquery.session.options import NO_OPTIONS
@@ -39,7 +39,7 @@ from dpquery.session.options import NO_OPTIONS
 if TYPE_CHECKING:
     from dpquery.result.table import Result
     from dpquery.session.options import Options
-    from dpquery.session.planned import Plan
+    from dpquery.session.query_plan import Plan
     from dpquery.session.session import Session
 
 SETTINGS = ("epsilon", "delta", "rho", "error", "confidence", "max_rows", "max_groups", "dialect")

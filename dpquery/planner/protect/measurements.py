@@ -23,10 +23,10 @@ from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Type, Value
 from dpquery.planner.protect import lattices, linear
+from dpquery.planner.protect.case_filters import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.complements import cells, same_rows, sum_of
-from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
+from dpquery.planner.protect.key_extremes import places, public_keys, told
 from dpquery.planner.protect.labels import label_of, term_of
-from dpquery.planner.protect.places import places, public_keys, told
 from dpquery.planner.protect.totals import Scaling
 from dpquery.planner.protect.vectors import Moments, Vector, degrees, pair_with, powers, term, values_of
 

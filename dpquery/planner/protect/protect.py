@@ -45,10 +45,10 @@ from dpquery.planner.keys.possible import covers_all_rows, domain_of, keys_of, l
 from dpquery.planner.protect import grouping_sets
 from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
 from dpquery.planner.protect.joined_owners import without_second_joins
+from dpquery.planner.protect.key_extremes import without_keys
 from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
-from dpquery.planner.protect.owned import refuse_owned, without_delta
-from dpquery.planner.protect.places import without_keys
+from dpquery.planner.protect.single_unit_groups import refuse_owned, without_delta
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of

@@ -26,7 +26,7 @@ from dpquery.plan.logical import (
     Window,
     sources,
 )
-from dpquery.plan.scaled import Scaled
+from dpquery.plan.scaled_weights import Scaled
 from dpquery.planner.protect.lattices import for_total
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import weighed

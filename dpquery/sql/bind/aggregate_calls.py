@@ -10,7 +10,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpquery.catalog.owning import unit_of_parts
+from dpquery.catalog.owner_columns import unit_of_parts
 from dpquery.plan import functions
 from dpquery.plan.aggregates import aggregate_named
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form

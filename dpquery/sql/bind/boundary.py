@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.catalog.owning import owning_columns, parts_of_unit, unit_of_parts
+from dpquery.catalog.owner_columns import owning_columns, parts_of_unit, unit_of_parts
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
@@ -15,7 +15,7 @@ from dpquery.plan.logical import column as column_of
 from dpquery.plan.one_to_one import unit_behind
 from dpquery.plan.types import BOOLEAN
 from dpquery.sql.bind.aggregates import MAX_AGGREGATES
-from dpquery.sql.bind.looked_up import ONE_OF_THEM, with_looked_up, without_looked_up
+from dpquery.sql.bind.dependent_columns import ONE_OF_THEM, with_looked_up, without_looked_up
 from dpquery.sql.bind.predicates import may_be_null
 from dpquery.sql.bind.scope import Context
 from dpquery.sql.names.aggregate_names import DEFAULT_ADVICE

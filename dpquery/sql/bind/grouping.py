@@ -14,11 +14,11 @@ from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64, Value
 from dpquery.sql.bind.aggregates import Collector, has_aggregate
 from dpquery.sql.bind.boundary import at_boundary
+from dpquery.sql.bind.dependent_columns import led_by, with_looked_up, without_looked_up
 from dpquery.sql.bind.expressions import Binder, WindowFunctions, conjunct_trees
 from dpquery.sql.bind.grouping_sets import GroupingSets, KeySet, has_sets, key_sets
 from dpquery.sql.bind.joins import equality
 from dpquery.sql.bind.late_joins import check_unread, refusal, with_late
-from dpquery.sql.bind.looked_up import led_by, with_looked_up, without_looked_up
 from dpquery.sql.bind.public_side import check_groups, rows_counted, with_all_keys, with_unmatched
 from dpquery.sql.bind.scope import Context, PublicSide, Scope
 from dpquery.sql.bind.subqueries import JoinedSubqueries

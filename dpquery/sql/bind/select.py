@@ -24,10 +24,10 @@ from dpquery.sql.bind.boundary import at_boundary, carried_units
 from dpquery.sql.bind.grouping import Grouping, is_grouped
 from dpquery.sql.bind.late_joins import refusal
 from dpquery.sql.bind.ordering import by_all, limited, sort_key
-from dpquery.sql.bind.parts import unnested_in_from
 from dpquery.sql.bind.public_side import must_group
 from dpquery.sql.bind.scope import Context, Reach, Scope, Visible, with_names
 from dpquery.sql.bind.series import series_without_from
+from dpquery.sql.bind.split_texts import unnested_in_from
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.bind.tables import BindQuery, bind_from
 from dpquery.sql.bind.windows import Windows, distinct_on, first_rows

@@ -14,7 +14,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import is_synopsis
 from dpquery.errors import QueryError
 from dpquery.plan.logical import is_private
-from dpquery.plan.noisy import noisy_columns
+from dpquery.plan.noisy_columns import noisy_columns
 from dpquery.plan.types import Type
 from dpquery.sql.bind.aggregates import has_aggregate
 from dpquery.sql.bind.query import bind_query

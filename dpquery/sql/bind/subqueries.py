@@ -32,7 +32,7 @@ from dpquery.sql.bind.asked_groups import of_asked_groups
 from dpquery.sql.bind.at_most_one import Rows, rows_of
 from dpquery.sql.bind.expressions import Binds, conjunction
 from dpquery.sql.bind.joins import equality
-from dpquery.sql.bind.marks import Marking, Ties
+from dpquery.sql.bind.mark_joins import Marking, Ties
 from dpquery.sql.bind.owner_equality import owner_equality
 from dpquery.sql.bind.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.bind.scope import Context, Reach, Scope

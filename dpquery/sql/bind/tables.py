@@ -13,9 +13,9 @@ from dpquery.errors import UnknownNameError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.bind.expressions import Subqueries
 from dpquery.sql.bind.joins import Written, check_join, join_all, join_where
-from dpquery.sql.bind.parts import split_in, with_parts
 from dpquery.sql.bind.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
 from dpquery.sql.bind.series import SERIES, bind_series, series_in
+from dpquery.sql.bind.split_texts import split_in, with_parts
 from dpquery.sql.bind.values import bind_values
 from dpquery.sql.bind.wording import ADVISED, meant
 

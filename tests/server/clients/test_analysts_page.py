@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dpquery.frontends.page.app import application
-from dpquery.frontends.page.asking import Place
+from dpquery.frontends.page.server_client import Place
 from tests.server.clients.study import DATABASE, USER, studying
 from tests.server.clients.test_owners_page import NARROW, chromium
 from tests.server.serving import PASSWORD

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpquery.accounting import directed_bounds as bounds
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import ln_up, sqrt_up
+from dpquery.kernel.directed_rounding import ln_up, sqrt_up
 
 WIDE = Context(prec=200, Emin=-999_999, Emax=999_999)
 POSITIVE = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30).filter(bool)

@@ -16,9 +16,9 @@ import pytest
 import dpquery as dp
 from dpquery import mechanisms
 from dpquery.auditing import accounts
-from dpquery.auditing.bought import synopses
-from dpquery.auditing.logged import Logged, NotRead, logged
+from dpquery.auditing.charged_queries import Logged, NotRead, logged
 from dpquery.auditing.report import Line
+from dpquery.auditing.synopsis_losses import synopses
 from dpquery.ledger.entries import Entry
 from dpquery.reuse.store import Store
 from dpquery.session.session import Session

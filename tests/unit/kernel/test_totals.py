@@ -28,11 +28,11 @@ from dpquery.kernel.plan import (
 from dpquery.plan.calendar import By
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Filter, Relation
-from dpquery.plan.scaled import Scaled
+from dpquery.plan.scaled_weights import Scaled
 from dpquery.plan.strata import Strata
 from dpquery.plan.types import BOOLEAN, DATE
 from dpquery.units.declarations import Declarations, Neighbours
-from dpquery.units.scaled import Totalled
+from dpquery.units.scaled_weights import Totalled
 from dpquery.units.weights import weighed
 from tests.weighing import (
     ROWS,

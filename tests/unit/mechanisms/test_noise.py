@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dpquery as dp
 from dpquery import accounting, mechanisms
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, ParameterError
-from dpquery.kernel.directed import sqrt_up
+from dpquery.kernel.directed_rounding import sqrt_up
 from dpquery.mechanisms.grid import LARGEST, on_grid
 from tests.scripted import zero_noise
 

@@ -10,11 +10,11 @@ import pytest
 
 from dpquery.kernel import measures
 from dpquery.kernel import plan as private
-from dpquery.plan import expr, keys, logical, scaled, scan, strata
+from dpquery.plan import expr, keys, logical, scaled_weights, scan, strata
 from dpquery.plan.logical import Filter, OutputColumn, Relation, Values, sources, with_sources
 from dpquery.plan.types import BOOLEAN, INT64
 
-MODULES = (expr, keys, logical, scaled, scan, strata, measures, private)
+MODULES = (expr, keys, logical, scaled_weights, scan, strata, measures, private)
 NODES = sorted(
     {
         found

@@ -117,10 +117,10 @@ LOGICAL: tuple[Invariant, ...] = (names_resolve, boundaries_are_read)
 MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_is_finite)
 HOLDS: dict[str, tuple[Invariant, ...]] = {
     "declared": LOGICAL,
-    "together": LOGICAL,
+    "disjoint counts": LOGICAL,
     "blocks": LOGICAL,
     "reports": (*LOGICAL, reports_are_estimated),
-    "few": (*LOGICAL, reports_are_estimated),
+    "small groups": (*LOGICAL, reports_are_estimated),
     "measure": MEASURED,
     "combine": (*MEASURED, results_read_released_tables),
     "allocate": (*MEASURED, results_read_released_tables, noise_is_paid),

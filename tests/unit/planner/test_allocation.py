@@ -14,7 +14,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.accounting.gaussian_calibration import gaussian_epsilon
-from dpquery.kernel.directed import sqrt_up
+from dpquery.kernel.directed_rounding import sqrt_up
 from dpquery.planner.budget import allocate
 from tests.properties.neighbours import folder
 from tests.scripted import zero_noise

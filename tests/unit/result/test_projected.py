@@ -25,7 +25,7 @@ from dpquery.plan.logical import (
     SortKey,
 )
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT
-from dpquery.result.released import MOST_SORTED, projected
+from dpquery.result.released_tables import MOST_SORTED, projected
 from tests.backends.plans import literal
 
 KEY, COUNT, SUM = Column(id="c1", type=TEXT), Column(id="m1", type=INT64), Column(id="m2", type=FLOAT64)

@@ -20,14 +20,14 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
+from dpquery.result.inverse_variance import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
 from dpquery.reuse.answers import _apart
 from dpquery.reuse.cells import Axes
-from dpquery.reuse.dividing import Reuse
-from dpquery.reuse.reconciled import Vectors
+from dpquery.reuse.query_split import Reuse
 from dpquery.reuse.releases import Release, to_text
 from dpquery.reuse.store import Store
+from dpquery.reuse.vector_estimates import Vectors
 from dpquery.session import pipeline
 from tests.forking import fork
 from tests.unit.reuse.shop import CATALOG, ROWS, Shop, sales

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dpquery as dp
-from dpquery.reuse.dividing import Reuse
-from dpquery.reuse.reconciled import Vectors
+from dpquery.reuse.query_split import Reuse
+from dpquery.reuse.vector_estimates import Vectors
 from tests.unit.reuse.shop import Shop, allow_work, catalog
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM sales GROUP BY region"

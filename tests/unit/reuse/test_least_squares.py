@@ -14,7 +14,7 @@ import pytest
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.reuse.cells import Blocks, Table
 from dpquery.reuse.least_squares import Observed, System
 

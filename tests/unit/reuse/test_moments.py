@@ -11,7 +11,7 @@ import dpquery as dp
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.inverse_variance import CombinedNoise, Component
 from tests.scripted import zero_noise
 from tests.unit.reuse.shop import Shop
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from dpquery.backends.duckdb.sql.aggregates_sql import exact
-from dpquery.backends.duckdb.sql.looked_for import LOOKED_FOR, is_looked_for, matched
+from dpquery.backends.duckdb.sql.semijoin_reduction import LOOKED_FOR, is_looked_for, matched
 from dpquery.backends.duckdb.sql.sentinels import combined, is_guarded, joined
 from dpquery.backends.duckdb.sql.shared_parts import MANY, shared
 from dpquery.backends.duckdb.sql.sql_expressions import lower

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpquery.errors import BackendError
-from dpquery.frontends.postgres.process import crossing
+from dpquery.frontends.postgres.process import serialization
 from dpquery.frontends.postgres.process.log import LOGGER
 from dpquery.frontends.postgres.process.supervisor import Call, Reply, Supervisor, SupervisorSettings
 from dpquery.frontends.postgres.wire.answers import Refusal
@@ -115,7 +115,7 @@ class Pool:
         """Waits for the reply. Raises the Refusal that it is, or the one that the call was cancelled for."""
         words, table = await asyncio.shield(call.reply)
         if "refusal" in words:
-            raise crossing.to_refusal(words)
+            raise serialization.to_refusal(words)
         return words, table
 
     def _ask(self, call: Call) -> bool:

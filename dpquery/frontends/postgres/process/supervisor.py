@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpquery.errors import BackendError
-from dpquery.frontends.postgres.process import crossing
+from dpquery.frontends.postgres.process import serialization
 from dpquery.frontends.postgres.process.log import LOGGER
 from dpquery.frontends.postgres.wire.answers import Refusal, failed
 
@@ -202,7 +202,7 @@ class Supervisor:
         call = self._calls.get(number)
         if call is not None and words.get("is_stale"):
             del self._calls[number]
-            self.stale(self, call, crossing.to_refusal(words))
+            self.stale(self, call, serialization.to_refusal(words))
             return
         table: bytearray | None = None
         if call is not None and not call.is_over:
@@ -226,8 +226,8 @@ class Supervisor:
     @staticmethod
     async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any], int]:
         """Reads the number, the words and the size of the table of a reply."""
-        number, length, size = crossing.HEAD.unpack(await reader.readexactly(crossing.HEAD.size))
-        if length + size > crossing.MOST_BYTES:
+        number, length, size = serialization.HEAD.unpack(await reader.readexactly(serialization.HEAD.size))
+        if length + size > serialization.MOST_BYTES:
             raise OSError
         return number, json.loads(await reader.readexactly(length)), size
 
@@ -238,7 +238,7 @@ class Supervisor:
 
     def _write(self, number: int, words: dict[str, Any]) -> None:
         assert self._writer is not None
-        self._writer.write(bytes(crossing.frame(number, words)[0]))
+        self._writer.write(bytes(serialization.frame(number, words)[0]))
 
     def load(self, call: Call) -> tuple[bool, int, int]:
         """Returns less, the better it is to ask this process: whether the call would wait for a thread, and how many

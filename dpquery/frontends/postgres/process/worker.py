@@ -22,7 +22,7 @@ from typing import Any
 
 from dpquery.cancelling import Cancellation, cancellable
 from dpquery.errors import DPQueryError
-from dpquery.frontends.postgres.process import crossing
+from dpquery.frontends.postgres.process import serialization
 from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Refusal, failed
 from dpquery.frontends.postgres.wire.columns import stored
 from dpquery.kernel.failures import OPERATOR, cause_of
@@ -72,10 +72,10 @@ class Worker:
         try:
             reply, table = self._reply(words, cancellation)
         except Refusal as refusal:
-            reply, table = crossing.of_refusal(cancelled() if cancellation.is_cancelled else refusal), b""
+            reply, table = serialization.of_refusal(cancelled() if cancellation.is_cancelled else refusal), b""
         except BaseException as error:
             _note(error)
-            reply, table = crossing.of_refusal(cancelled() if cancellation.is_cancelled else failed()), b""
+            reply, table = serialization.of_refusal(cancelled() if cancellation.is_cancelled else failed()), b""
         with self._guard:
             self._running.pop(number, None)
         with self._sending:
@@ -88,10 +88,10 @@ class Worker:
             if words["what"] == "describe":
                 oids = tuple(words["oids"])
                 described = self._answerer.describe(words["text"], oids, words["analyst"], words["settings"])
-                return crossing.of_described(described), b""
+                return serialization.of_described(described), b""
             asked = Asked(
                 text=words["text"],
-                parameters=tuple(map(crossing.to_value, words["parameters"])),
+                parameters=tuple(map(serialization.to_value, words["parameters"])),
                 analyst=words["analyst"],
                 settings=words["settings"],
             )
@@ -103,15 +103,15 @@ class Worker:
         if table.nbytes > self._most_bytes:
             hint = "Ask for fewer groups or columns, or add a LIMIT. The charge is kept."
             raise Refusal("54000", f"the answer takes more than {self._most_bytes >> 20} MB", hint=hint)
-        return crossing.of_answered(replace(answered, table=table))
+        return serialization.of_answered(replace(answered, table=table))
 
 
 def receive(channel: socket.socket) -> tuple[int, dict[str, Any]] | None:
     """Returns the next request and its number, or None where the listener is gone."""
-    head = _exactly(channel, crossing.HEAD.size)
+    head = _exactly(channel, serialization.HEAD.size)
     if head is None:
         return None
-    number, length, _ = crossing.HEAD.unpack(head)
+    number, length, _ = serialization.HEAD.unpack(head)
     written = _exactly(channel, length)
     return None if written is None else (number, json.loads(written))
 
@@ -132,7 +132,7 @@ def _exactly(channel: socket.socket, count: int) -> bytes | None:
 def send(channel: socket.socket, number: int, words: dict[str, Any], table: Any = b"") -> None:
     """Sends a reply; to a listener that is gone, nothing."""
     try:
-        for part in crossing.frame(number, words, table):
+        for part in serialization.frame(number, words, table):
             channel.sendall(part)
     except OSError:
         return

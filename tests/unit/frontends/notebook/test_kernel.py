@@ -117,7 +117,7 @@ def test_the_first_cells_of_a_newcomer(kernel: Kernel) -> None:
 
 
 def test_a_kernel_is_known_as_one(kernel: Kernel) -> None:
-    ((_, data),) = kernel.run("from dpquery.frontends.pandas import working\nworking._is_watched()")
+    ((_, data),) = kernel.run("from dpquery.frontends.pandas import busy_indicator\nbusy_indicator._is_watched()")
     assert data["text/plain"] == "True"
 
 

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from dpquery.frontends.page import visits as visits_module
+from dpquery.frontends.page import logins as visits_module
 from dpquery.frontends.page.app import COOKIE, application
-from dpquery.frontends.page.asking import Answer, Column, Place, Refused, _columns
 from dpquery.frontends.page.chart import MOST_BARS, charts
-from dpquery.frontends.page.visits import IDLE, MOST_OF_ONE, Visits
+from dpquery.frontends.page.logins import IDLE, MOST_OF_ONE, Visits
+from dpquery.frontends.page.server_client import Answer, Column, Place, Refused, _columns
 
 PLACE = Place(host="127.0.0.1", port=1, database="shop")
 HOSTILE = "SELECT '<script>alert(1)</script>' AS \"x\" {{ 7 * 191 }}"

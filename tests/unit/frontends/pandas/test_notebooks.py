@@ -13,7 +13,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.frontends.notebook import magic
-from dpquery.frontends.pandas import working
+from dpquery.frontends.pandas import busy_indicator
 from tests.waiting import wait_until
 
 
@@ -99,26 +99,26 @@ def test_lines_of_the_magic_that_are_refused(frame: pd.DataFrame, line: str, err
 def test_a_sign_of_life_is_shown_after_a_while_and_no_number(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(working, "AFTER", 0.05)
-    monkeypatch.setattr(working, "_is_watched", lambda: True)
+    monkeypatch.setattr(busy_indicator, "AFTER", 0.05)
+    monkeypatch.setattr(busy_indicator, "_is_watched", lambda: True)
     shown: list[str] = []
 
     def show(label: str, done: threading.Event) -> None:
         shown.append(label)
         done.wait()
 
-    spin = working._spin
-    monkeypatch.setattr(working, "_spin", show)
-    with working.working():
+    spin = busy_indicator._spin
+    monkeypatch.setattr(busy_indicator, "_spin", show)
+    with busy_indicator.working():
         wait_until(lambda: shown)
     assert shown == ["dpquery"]
-    monkeypatch.setattr(working, "AFTER", 3600.0)
-    with working.working():
+    monkeypatch.setattr(busy_indicator, "AFTER", 3600.0)
+    with busy_indicator.working():
         pass
     assert shown == ["dpquery"]
-    monkeypatch.setattr(working, "AFTER", 0.0)
-    monkeypatch.setattr(working, "_spin", spin)
-    with working.working():
+    monkeypatch.setattr(busy_indicator, "AFTER", 0.0)
+    monkeypatch.setattr(busy_indicator, "_spin", spin)
+    with busy_indicator.working():
         time.sleep(0.1)
     assert threading.active_count() < 50
     capsys.readouterr()
@@ -126,7 +126,7 @@ def test_a_sign_of_life_is_shown_after_a_while_and_no_number(
 
 def test_nobody_looks_on_where_there_is_no_terminal() -> None:
     before = threading.active_count()
-    with working.working():
+    with busy_indicator.working():
         assert threading.active_count() == before
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.frontends.pandas.protected import SuggestedBounds
+from dpquery.frontends.pandas.protected_frame import SuggestedBounds
 from tests.scripted import zero_noise
 
 

@@ -19,7 +19,7 @@ from dpquery.frontends.shell import prompt
 from dpquery.frontends.shell.background import Opening
 from dpquery.frontends.shell.fitting import fitted
 from dpquery.frontends.shell.shell import COMMANDS, Shell
-from dpquery.frontends.shell.typed import is_whole, read_pipe
+from dpquery.frontends.shell.typed_input import is_whole, read_pipe
 from dpquery.session.options import Options
 from dpquery.session.session import Session
 

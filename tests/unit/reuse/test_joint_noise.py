@@ -13,7 +13,7 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.reuse.joint import LARGEST, RIDGE, _largest, joint
+from dpquery.reuse.joint_noise import LARGEST, RIDGE, _largest, joint
 from dpquery.reuse.least_squares import Observed, System
 from dpquery.session.options import Options
 from tests.unit.reuse.shop import Shop

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpquery.frontends.page.asking import Asker
+from dpquery.frontends.page.server_client import Asker
 
 IDLE, LONGEST = 30 * 60.0, 12 * 3600.0  # seconds
 MOST, MOST_OF_ONE = 200, 5

@@ -16,8 +16,8 @@ from dpquery.kernel.plan import CHOICES, Key
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, Released, Window
-from dpquery.result.added import LINEAR, AddedTable, AnyNoise, NoiseOfSum
-from dpquery.result.combined import CombinedNoise
+from dpquery.result.added_tables import LINEAR, AddedTable, AnyNoise, NoiseOfSum
+from dpquery.result.inverse_variance import CombinedNoise
 
 Meanings = dict[str, Expression]
 

@@ -14,19 +14,19 @@ import pandas as pd
 from dpquery.catalog.names import suggestion
 from dpquery.errors import AccuracyWarning, MissingDeltaError, UnknownNameError, UnsupportedQueryError
 from dpquery.frontends.pandas.accuracy import with_accuracy
+from dpquery.frontends.pandas.busy_indicator import working
+from dpquery.frontends.pandas.column_expressions import Mask, Picked, no_attribute, not_a_bracket
 from dpquery.frontends.pandas.columns import Column, columns_of_pandas
 from dpquery.frontends.pandas.datasets import MARK, Handle
 from dpquery.frontends.pandas.groups import Groups
-from dpquery.frontends.pandas.picked import Mask, Picked, no_attribute, not_a_bracket
 from dpquery.frontends.pandas.statistics import Statistics
 from dpquery.frontends.pandas.values import ASKED, known, plain, without_habits
 from dpquery.frontends.pandas.views import MOST_CELLS, View, clamped, filtered, joined, with_view
-from dpquery.frontends.pandas.working import working
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.plan.types import Value
 from dpquery.result.table import Result
-from dpquery.session.planned import Plan
 from dpquery.session.profile import Profile
+from dpquery.session.query_plan import Plan
 from dpquery.session.session import Session
 
 

@@ -18,7 +18,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import output
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.dividing import Split
+from dpquery.reuse.query_split import Split
 from dpquery.session.answering import Remarks
 from dpquery.session.explain import explain, ranks_needed, show_passes
 from dpquery.session.planning import Prepared

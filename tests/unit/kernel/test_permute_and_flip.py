@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpquery.kernel import flips, samplers
+from dpquery.kernel import permute_and_flip, samplers
 from dpquery.kernel.choice_utilities import rank_error
 from dpquery.kernel.exponential import Segments
 from dpquery.kernel.loss import PrivacyLoss
@@ -119,7 +119,7 @@ def expected(coefficient: Fraction) -> Floats:
 
 
 def drawn(coefficient: Fraction, groups: int) -> Floats:
-    chosen = flips.flip(segments(groups, GAPS, WIDTHS), coefficient, groups)
+    chosen = permute_and_flip.flip(segments(groups, GAPS, WIDTHS), coefficient, groups)
     assert (chosen // len(GAPS) == np.arange(groups)).all()
     found: Floats = np.bincount(chosen % len(GAPS), minlength=len(GAPS)) / groups
     return found
@@ -136,7 +136,7 @@ def test_segments_are_drawn_by_the_law_of_their_candidates(coefficient: Fraction
 
 
 def test_what_is_decided_with_integers_has_the_law_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flips, "_MARGIN", 10.0)
+    monkeypatch.setattr(permute_and_flip, "_MARGIN", 10.0)
     coefficient, groups = Fraction(1, 3), 1500
     allowed = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * groups))
     gap = np.abs(np.cumsum(drawn(coefficient, groups)) - np.cumsum(expected(coefficient)))
@@ -146,17 +146,17 @@ def test_what_is_decided_with_integers_has_the_law_too(monkeypatch: pytest.Monke
 def test_floats_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each proposal that is not the best is decided again with integers, and both ways as a closed form says."""
     begun: list[tuple[Any, ...]] = []
-    to_the_end = flips._to_the_end
+    to_the_end = permute_and_flip._to_the_end
 
     def recorded(*state: Any) -> int:
         begun.append(state)
         proposed: int = state[2]
         return proposed
 
-    monkeypatch.setattr(flips, "_to_the_end", recorded)
-    monkeypatch.setattr(flips, "_MARGIN", 10.0)
-    flips.flip(segments(1500, GAPS, (1, 1, 1, 1)), Fraction(1, 3), 1500)
-    monkeypatch.setattr(flips, "exactly", lambda *_: 0)  # the best: what is proposed after a refusal
+    monkeypatch.setattr(permute_and_flip, "_to_the_end", recorded)
+    monkeypatch.setattr(permute_and_flip, "_MARGIN", 10.0)
+    permute_and_flip.flip(segments(1500, GAPS, (1, 1, 1, 1)), Fraction(1, 3), 1500)
+    monkeypatch.setattr(permute_and_flip, "exactly", lambda *_: 0)  # the best: what is proposed after a refusal
     decided = {True: 0, False: 0}
     for found, coefficient, proposed, passed, draws, leading in begun:
         p = math.exp(-float(coefficient) * int(found.gap[proposed]))
@@ -172,11 +172,11 @@ def test_floats_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_digits_of_times_are_those_of_an_exponential_variable() -> None:
     """The thresholds are P(digit = 0) = 1 / (1 + exp(-2^-i)), and digits before and after a cut are one number's."""
-    for i, threshold in zip(range(-7, 301), flips._thresholds(-7, 300), strict=True):
+    for i, threshold in zip(range(-7, 301), permute_and_flip._thresholds(-7, 300), strict=True):
         chance = 1 / (1 + math.exp(-(2.0**-i)))
         assert threshold / 2**320 == pytest.approx(chance, rel=1e-12)
-    assert flips._thresholds(-7, 300)[48:] == flips._thresholds(41, 300)
-    times = flips._times(200_000) / 2.0**40
+    assert permute_and_flip._thresholds(-7, 300)[48:] == permute_and_flip._thresholds(41, 300)
+    times = permute_and_flip._times(200_000) / 2.0**40
     assert times.min() >= 0
     for at in (0.01, 0.5, 1.0, 4.0):
         assert abs((times <= at).mean() - (1 - math.exp(-at))) < math.sqrt(math.log(2e9) / 400_000)
@@ -184,7 +184,7 @@ def test_digits_of_times_are_those_of_an_exponential_variable() -> None:
 
 def test_without_noise_the_best_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samplers, "random_bytes", bytes)
-    assert flips.flip(segments(3, GAPS, WIDTHS), Fraction(1, 9), 3).tolist() == [0, 4, 8]
+    assert permute_and_flip.flip(segments(3, GAPS, WIDTHS), Fraction(1, 9), 3).tolist() == [0, 4, 8]
 
 
 def test_it_is_paid_with_epsilon_alone_and_costs_half_its_square_in_rho() -> None:

@@ -16,9 +16,9 @@ from dpquery.errors import InvalidLossError
 from dpquery.kernel.plan import CHOICES, BudgetedPlan
 from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.provenance import planned_vectors
-from dpquery.reuse.reconciled import Vectors
 from dpquery.reuse.releases import Release
 from dpquery.reuse.targets_met import bases_of, largest_by_base, reached, times
+from dpquery.reuse.vector_estimates import Vectors
 from dpquery.units.declarations import Declarations
 
 TRIES = 4

@@ -13,7 +13,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.frontends.pandas import datasets
-from dpquery.frontends.pandas.people import NOBODY, people_of, shared, together
+from dpquery.frontends.pandas.unit_hashes import NOBODY, people_of, shared, together
 from tests.scripted import zero_noise
 
 BUDGET = {"epsilon": 1}

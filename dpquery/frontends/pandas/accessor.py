@@ -10,10 +10,10 @@ import pandas as pd
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.pandas.accuracy import accuracy_of
+from dpquery.frontends.pandas.column_expressions import no_attribute
 from dpquery.frontends.pandas.datasets import Handle, own
 from dpquery.frontends.pandas.declare import protect, said_before
-from dpquery.frontends.pandas.picked import no_attribute
-from dpquery.frontends.pandas.protected import Protected
+from dpquery.frontends.pandas.protected_frame import Protected
 
 
 class Answers:

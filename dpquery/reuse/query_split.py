@@ -12,18 +12,18 @@ from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.described import described
 from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.frames import Asked, asked_of
 from dpquery.reuse.implied import rests
 from dpquery.reuse.provenance import behind, planned_vectors, undetermined
-from dpquery.reuse.reconciled import Vectors, stored
 from dpquery.reuse.releases import Facts, Release
 from dpquery.reuse.shelf import NOTHING, State
 from dpquery.reuse.store import Store
 from dpquery.reuse.stored_choices import Place
+from dpquery.reuse.stored_measurements import described
 from dpquery.reuse.text import Fingerprints, NotCanonical
-from dpquery.reuse.topped_up import exact_enough, refined
+from dpquery.reuse.top_ups import exact_enough, refined
+from dpquery.reuse.vector_estimates import Vectors, stored
 from dpquery.units.declarations import Declarations
 
 

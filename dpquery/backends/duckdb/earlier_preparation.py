@@ -12,8 +12,8 @@ from typing import Any
 from dpquery.backends.duckdb.shard_files import make_durable
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
+from dpquery.data.encrypted_files import Key
 from dpquery.data.prepared import File, Manifest
-from dpquery.data.sealed import Key
 from dpquery.data.sources import parquet_scan
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window
-from dpquery.plan.scaled import Steps
-from dpquery.units.meeting import Meeting
+from dpquery.plan.scaled_weights import Steps
+from dpquery.units.join_multiplicity import Meeting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpquery.catalog import Catalog
-from dpquery.catalog.owning import owning_columns
+from dpquery.catalog.owner_columns import owning_columns
 from dpquery.errors import MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.plan import Key
 from dpquery.plan.expr import Column

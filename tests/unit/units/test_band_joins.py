@@ -8,7 +8,7 @@ from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Join, Relation
 from dpquery.plan.types import FLOAT64
-from dpquery.units.sweep import swept
+from dpquery.units.band_joins import swept
 from tests.weighing import Facts, kept, number, of, scan, where
 
 V, C = scan("visits", "v"), scan("places", "c")

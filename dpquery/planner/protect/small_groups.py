@@ -35,7 +35,7 @@ from dpquery.plan.types import INT64
 from dpquery.planner.protect.weighing import private_scans
 
 
-def without_few(logical: LogicalPlan, catalog: Catalog) -> LogicalPlan:
+def without_small_groups(logical: LogicalPlan, catalog: Catalog) -> LogicalPlan:
     """Returns the plan that also counts the people of each group, and leaves out those of fewer than `min_units`.
 
     A total of fewer is a row of NULLs. Of several tables that are read together the largest `min_units` holds.

@@ -16,12 +16,12 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked
 from dpquery.ledger.ledger import Ledger
-from dpquery.result.combined import CombinedNoise
+from dpquery.result.inverse_variance import CombinedNoise
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.estimates import Found, Wanted
-from dpquery.reuse.reconciled import Estimate
 from dpquery.reuse.releases import Release
 from dpquery.reuse.stored_choices import Place, drawn_together, place_of
+from dpquery.reuse.vector_estimates import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from dpquery.frontends.pandas.columns import Column
 from dpquery.frontends.pandas.values import quoted
 
 if TYPE_CHECKING:
-    from dpquery.frontends.pandas.protected import Protected
+    from dpquery.frontends.pandas.protected_frame import Protected
 
 _numbers = itertools.count()
 _READS_ROWS = "rows of people are never shown; ask for aggregates, as df.dp.describe(epsilon=...) does"

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.result.added import AnyNoise, of_sum
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.added_tables import AnyNoise, of_sum
+from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.reuse.cells import Axes, Row, Table
 from dpquery.reuse.coordinates import Factors, is_of_vector, signed_rows, solved, without_filter
 from dpquery.reuse.frames import Asked, Equation, Frame
-from dpquery.reuse.joint import joint
+from dpquery.reuse.joint_noise import joint
 from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
 from dpquery.reuse.releases import Facts, Part, Release
 

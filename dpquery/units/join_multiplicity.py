@@ -27,8 +27,8 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
+from dpquery.units.band_joins import swept
 from dpquery.units.sizes import Sizes, Unbounded
-from dpquery.units.sweep import swept
 
 Ids = frozenset[str]
 

@@ -15,7 +15,7 @@ from dpquery.kernel.plan import WHOLE_ROW, Count, Key, Measure, Mechanism, Priva
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.logical import OutputColumn, Values
 from dpquery.plan.types import INT64
-from dpquery.result.added import NoiseOfSum, add_up
+from dpquery.result.added_tables import NoiseOfSum, add_up
 
 LAPLACE, GAUSSIAN = Mechanism.LAPLACE, Mechanism.GAUSSIAN
 

@@ -25,7 +25,7 @@ from dpquery.plan.evaluate import normal
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Filter, Limit, OutputColumn, Project, Relation, Released, Sort, SortKey
 from dpquery.plan.types import Kind, Type
-from dpquery.result.added import AddedTable
+from dpquery.result.added_tables import AddedTable
 from dpquery.result.arrays import Known, as_column, is_arithmetic, values_of
 
 LARGEST = 2**63 - 1

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpquery.accuracy.rounded import half_width
+from dpquery.accuracy.rounded_half_widths import half_width
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dpquery.plan.expr import Call, Column
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, output
-from dpquery.units.meeting import Meeting
+from dpquery.units.join_multiplicity import Meeting
 from dpquery.units.row_counts import RowsOfUnit
 from dpquery.units.strata import Agreed, below, strata_of, strata_read
 

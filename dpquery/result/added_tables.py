@@ -18,7 +18,7 @@ from dpquery.kernel.plan import Count, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.axes import cells, most_summed, summed
-from dpquery.result.combined import CombinedNoise, in_finer_steps
+from dpquery.result.inverse_variance import CombinedNoise, in_finer_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

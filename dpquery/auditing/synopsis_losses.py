@@ -18,7 +18,7 @@ from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session.synopsis_buying import Buying
 from dpquery.synopsis.rounds import Question
-from dpquery.synopsis.stored import read
+from dpquery.synopsis.stored_synopses import read
 from dpquery.synopsis.synopsis import Synopsis
 
 ROUNDING = 1e-9

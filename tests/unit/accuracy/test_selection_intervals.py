@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpquery.accuracy.selected import shown_interval
+from dpquery.accuracy.selection_intervals import shown_interval
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 
