@@ -28,7 +28,7 @@ from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.finish import finish
 from dpquery.session import pipeline
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 
 ROWS, RUNS, EPSILON = 20_000, 40, Fraction(1)
 WARDS = [f"w{i:02d}" for i in range(20)]
@@ -182,7 +182,7 @@ def _rmse(session: dp.Session, items: str, exact: NDArray[np.float64], *, equal:
     return np.sqrt(np.nanmean(np.where(np.isnan(stacked), exact, stacked) ** 2, axis=(0, 1)))
 
 
-def _equal(made: Prepared) -> BudgetedPlan:
+def _equal(made: PreparedQuery) -> BudgetedPlan:
     """Returns the plan with the same epsilon for each measure."""
     plan = made.budgeted
     share = PrivacyLoss(epsilon=EPSILON / sum(len(part.noise) for part in plan.aggregates))

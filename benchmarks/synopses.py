@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from dpquery.kernel.loss import rho_within
 from dpquery.plan.types import FLOAT64, INT64, TEXT
-from dpquery.synopsis.axes import CELLS, Axis
+from dpquery.synopsis.axes import CELLS, SynopsisAxis
 from dpquery.synopsis.making import Transcript, draw, measure
 from dpquery.synopsis.model import Integers, Marginal
-from dpquery.synopsis.rounds import Question, settle
+from dpquery.synopsis.rounds import MarginalQuestion, settle
 
 DELTA = Fraction(5, 10**7)
 EPSILONS = "1", "3"
@@ -47,7 +47,7 @@ class Data:
         max_rows: What the rows of one unit weigh at most.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SynopsisAxis, ...]
     cells: Integers
     weights: Floats
     max_rows: int
@@ -64,11 +64,11 @@ def data_of(frame: pd.DataFrame, bounds: Mapping[str, tuple[float, float]], unit
             count = int(min(CELLS, high - low + 1)) if is_whole else CELLS
             edges = [low + i * (high - low + is_whole) / count for i in range(count)]
             edges = [*(math.floor(edge) if is_whole else edge for edge in edges), high]
-            axis = Axis(name=name, type=INT64 if is_whole else FLOAT64, edges=tuple(edges), nullable=nullable)
+            axis = SynopsisAxis(name=name, type=INT64 if is_whole else FLOAT64, edges=tuple(edges), nullable=nullable)
             code = np.searchsorted(edges[1:-1], column.clip(low, high).fillna(low), side="right")
         else:
             values = sorted(column.dropna().unique().tolist())
-            axis = Axis(name=name, type=TEXT, values=tuple(map(str, values)), nullable=nullable)
+            axis = SynopsisAxis(name=name, type=TEXT, values=tuple(map(str, values)), nullable=nullable)
             code = np.searchsorted(values, column.fillna(values[0]))
         axes.append(axis)
         cells.append(np.where(column.isna(), axis.plain, code))
@@ -126,7 +126,9 @@ class Noisy:
     def __init__(self, data: Data, rho: float, random: np.random.Generator) -> None:
         self._data, self._rho, self._random = data, rho, random
 
-    def __call__(self, questions: Sequence[Question], axes: Sequence[Axis], share: Fraction) -> list[Marginal]:
+    def __call__(
+        self, questions: Sequence[MarginalQuestion], axes: Sequence[SynopsisAxis], share: Fraction
+    ) -> list[Marginal]:
         cells, found = in_axes(self._data, axes), []
         deviation = self._data.max_rows * math.sqrt(len(questions) / (2 * self._rho * float(share)))
         for one in questions:
@@ -139,7 +141,7 @@ class Noisy:
         return found
 
 
-def in_axes(data: Data, axes: Sequence[Axis]) -> Integers:
+def in_axes(data: Data, axes: Sequence[SynopsisAxis]) -> Integers:
     """Returns the rows in the cells of axes whose ranges may be merged."""
     columns = []
     for i, (first, axis) in enumerate(zip(data.axes, axes, strict=True)):
@@ -155,7 +157,7 @@ def in_axes(data: Data, axes: Sequence[Axis]) -> Integers:
 def aim(
     cells: Integers,
     weights: Floats,
-    axes: Sequence[Axis],
+    axes: Sequence[SynopsisAxis],
     rho: float,
     max_rows: int,
     rows: int,
@@ -243,7 +245,7 @@ def counts(cells: Integers, weights: Floats, sizes: Sequence[int], some: Sequenc
     return np.bincount(places, weights, minlength=math.prod(sizes))
 
 
-def error(made: Integers, cells: Integers, weights: Floats, axes: Sequence[Axis], way: int) -> float:
+def error(made: Integers, cells: Integers, weights: Floats, axes: Sequence[SynopsisAxis], way: int) -> float:
     """Returns the mean over all tables by so many columns of the sum of differences, as a share of the rows."""
     found = []
     for some in itertools.combinations(range(len(axes)), way):

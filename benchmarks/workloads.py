@@ -17,9 +17,9 @@ from benchmarks.optimum import gaussian_optimum, laplace_optimum
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.ledger.ledger import Ledger
-from dpquery.reuse.query_split import Split
+from dpquery.reuse.query_split import QuerySplit
 from dpquery.reuse.strategy import Workload, variances, workloads
-from dpquery.reuse.vector_estimates import Source, Vectors
+from dpquery.reuse.vector_estimates import Vectors, VectorSource
 from dpquery.session import pipeline
 from dpquery.session.options import Options
 
@@ -50,7 +50,7 @@ def optimum(workload: Workload) -> float:
     return total**2 / workload.precisions[0]
 
 
-def divided(columns: str, queries: Sequence[str], offer: str) -> tuple[Split, Ledger, float]:
+def divided(columns: str, queries: Sequence[str], offer: str) -> tuple[QuerySplit, Ledger, float]:
     """Returns what queries are measured as over a table with these columns, and the processor seconds of planning."""
     budget = "{epsilon: 100}" if offer == "epsilon" else "{rho: 10, delta: 1e-6}"
     catalog = dp.Catalog.from_yaml(
@@ -87,7 +87,7 @@ def planned(sizes: Sequence[int], queries: Sequence[str]) -> tuple[Workload, flo
     return found, sum(each) / len(each), float(parts.charge(kind, declared).rho) / found.whole, seconds
 
 
-def estimated(parts: Split) -> list[float | None]:
+def estimated(parts: QuerySplit) -> list[float | None]:
     """Returns the variance of the first number of each aggregate that is asked, in squared steps, once all that is
     measured is reconciled."""
     (vectors,) = parts.expected().values() if any(parts.expected().values()) else (Vectors(sources(parts)),)
@@ -124,10 +124,10 @@ def range_errors(kind: str, bins: int, offer: str) -> tuple[float, float, float]
     return math.sqrt(sum(v or math.inf for v in found) / best), math.sqrt(sum(alone) / best), seconds
 
 
-def sources(parts: Split) -> list[Source]:
+def sources(parts: QuerySplit) -> list[VectorSource]:
     """Returns what is measured, as measurements of a vector."""
     return [
-        Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
+        VectorSource(one.asked.frame, one.facts, text, noise, one.asked.equations)
         for one in parts.wanted
         if one.asked is not None
         for measure, text, noise in zip(one.budgeted.aggregate.measures, one.asked.measures, one.noises, strict=True)

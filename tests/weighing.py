@@ -33,7 +33,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.logical import Values as Listed
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
-from dpquery.units.blocks import Axis
+from dpquery.units.blocks import BlockRange
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 COLUMNS: dict[str, dict[str, Type]] = {
@@ -53,7 +53,7 @@ COLUMNS: dict[str, dict[str, Type]] = {
 OWN = Ownership(path=(), column="person", type=INT64)
 VIA = Ownership(path=(OwnerStep(parent="visits", on=(("visit", "visit", INT64),)),), column="person", type=INT64)
 OWNERS = {"visits": OWN, "people": OWN, "items": VIA}
-AXIS = Axis(by=By.MONTH, first=2024 * 12, last=2024 * 12 + 11)
+AXIS = BlockRange(by=By.MONTH, first=2024 * 12, last=2024 * 12 + 11)
 
 
 def declarations(

@@ -22,7 +22,7 @@ BETWEEN = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ReleasedChoice:
     """One released choice among the values of each group.
 
     Attributes:
@@ -50,7 +50,7 @@ class Chosen:
         return np.minimum(self.beyond, weight / 2) - (self.ranks - self.beyond)
 
 
-def brackets(choices: Sequence[Chosen], weight: Floats, lower: float, upper: float) -> list[Interval]:
+def brackets(choices: Sequence[ReleasedChoice], weight: Floats, lower: float, upper: float) -> list[Interval]:
     """Returns for each choice an interval of the value that it stands for; NaN where no other choice bounds it.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import scale_of
-from dpquery.accuracy.simulated import LEAST_SCALE, Law, half_width_of_sum
+from dpquery.accuracy.simulated import LEAST_SCALE, SimulatedLaw, half_width_of_sum
 from dpquery.kernel.mechanisms import NoiseLaw
 
 Part = tuple[Fraction, NoiseLaw]
@@ -30,16 +30,16 @@ def together(parts: Sequence[Part], failure: Fraction) -> Fraction:
     return sum((abs(factor) * noise.half_width(failure) for factor, noise in parts), Fraction(0))
 
 
-def law_of(noise: NoiseLaw, unit: float = 1.0, *, table: int = 0, is_added: bool = False) -> Law:
+def law_of(noise: NoiseLaw, unit: float = 1.0, *, table: int = 0, is_added: bool = False) -> SimulatedLaw:
     """Returns the noise of a number as it is simulated: continuous where it has many steps.
 
     Args:
         unit: What a lattice step is.
-        table, is_added: As in `Law`.
+        table, is_added: As in `SimulatedLaw`.
     """
     scale = float(scale_of(noise))
     step = unit if scale < LEAST_SCALE else 0.0  # a rounding of finer noise, too, is small beside more
-    return Law(
+    return SimulatedLaw(
         table=table,
         is_added=is_added,
         mechanism=noise.mechanism,

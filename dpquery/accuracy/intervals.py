@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpquery.accuracy.quotients import interval_of, quotient_of
 from dpquery.accuracy.rules import Floats, Follower, Interval, Rule
-from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, AnyLaw, Law, simulate
+from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, AnyLaw, SimulatedLaw, simulate
 from dpquery.accuracy.unions import on_side, side_of
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.evaluate import evaluate
@@ -36,7 +36,7 @@ def digits_of(width: float) -> int:
     return 0 if width <= 0 or width >= 10 else min(MOST_DIGITS, 1 - math.floor(math.log10(width)))
 
 
-NORMAL = Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=1.0)
+NORMAL = SimulatedLaw(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=1.0)
 """What many small noises are together."""
 
 Values = Mapping[str, list[Any]]
@@ -194,7 +194,7 @@ class _Ends(Follower[Interval]):
         return chosen
 
 
-def _law_of(deviations: Floats) -> Law | None:
+def _law_of(deviations: Floats) -> SimulatedLaw | None:
     """Returns the randomness of reports as a noise; None where its size is not known."""
     if not np.isfinite(deviations).all():
         return None

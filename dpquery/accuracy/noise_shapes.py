@@ -31,7 +31,7 @@ MARGIN = 1e-9
 """Relative error of floating point that half-widths allow for."""
 
 
-class Shape(ABC):
+class NoiseShape(ABC):
     """What is known of one law of noise that is added.
 
     Attributes:
@@ -89,7 +89,7 @@ class Shape(ABC):
         """Returns a w that a sum of so many independent noises exceeds, up or down, with at most this probability."""
 
 
-class _Laplace(Shape):
+class _Laplace(NoiseShape):
     reach = 40
     scale_of_deviation = math.sqrt(0.5)
 
@@ -166,7 +166,7 @@ def _log_factorials(most: int) -> Floats:
     return np.concatenate([[0.0], np.log(np.arange(1, most)).cumsum()])
 
 
-class _Gaussian(Shape):
+class _Gaussian(NoiseShape):
     reach = 12
     scale_of_deviation = 1.0
     is_stable = True
@@ -220,7 +220,7 @@ class _Gaussian(Shape):
 LAPLACE, GAUSSIAN = _Laplace(), _Gaussian()
 
 
-def shape_of(mechanism: Mechanism) -> Shape:
+def shape_of(mechanism: Mechanism) -> NoiseShape:
     """Returns what is known of the noise of a mechanism; raises InternalError for a choice, which adds none."""
     match mechanism:
         case Mechanism.LAPLACE:

@@ -16,7 +16,7 @@ DOUBLED, CLOSE = 40, 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
+class RatioOfSums:
     """A ratio of two sums of measures: an average's sum of deviations by its count, a part of something by the whole.
 
     Attributes:
@@ -78,7 +78,7 @@ class Mean:
         return [id for id in {**self.over, **self.under} if id not in self.roundings]
 
 
-def quotient_of(expression: Expression, reach: Callable[[Factors, Factors], Bounds | None]) -> Mean | None:
+def quotient_of(expression: Expression, reach: Callable[[Factors, Factors], Bounds | None]) -> RatioOfSums | None:
     """Returns the ratio that an expression is; None if it is none, or may be of any size.
 
     Args:
@@ -100,7 +100,7 @@ def quotient_of(expression: Expression, reach: Callable[[Factors, Factors], Boun
     return _ratio(over, under, factor, reach)
 
 
-def mean_of(expression: Expression) -> Mean | None:
+def mean_of(expression: Expression) -> RatioOfSums | None:
     """Returns the average that an expression is, or None if it is none."""
     parts = parts_of_mean(expression)
     if parts is None:
@@ -111,7 +111,7 @@ def mean_of(expression: Expression) -> Mean | None:
 
 def _ratio(
     over: Expression, under: Expression, factor: Fraction, reach: Callable[[Factors, Factors], Bounds | None]
-) -> Mean | None:
+) -> RatioOfSums | None:
     sides = [rounded_factors_of(side, lambda _: True) for side in (over, under)]
     if sides[0] is None or sides[1] is None:
         return None
@@ -123,7 +123,7 @@ def _ratio(
         return None
     lower, upper = sorted(factor * end for end in ends)
     scaled = {id: factor * f for id, f in above.items()}
-    return Mean(over=scaled, under=below, lower=lower, upper=upper, roundings=roundings)
+    return RatioOfSums(over=scaled, under=below, lower=lower, upper=upper, roundings=roundings)
 
 
 def _unrounded(expression: Expression) -> Expression:

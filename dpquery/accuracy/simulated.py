@@ -45,7 +45,7 @@ GRID = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
+class SimulatedLaw:
     """The noise of one measure: continuous, or on the integers, or rounded to them.
 
     Attributes:
@@ -84,13 +84,13 @@ class Shared:
         factors: For each measure the factor of each of them, in its unit.
     """
 
-    sources: tuple[Law, ...]
+    sources: tuple[SimulatedLaw, ...]
     factors: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLaw:
-    """The noise of one measure of several that are estimated together: attributes as of `Law` and `Shared`."""
+    """The noise of one measure of several that are estimated together: attributes as of `SimulatedLaw` and `Shared`."""
 
     table: int
     is_added: bool
@@ -108,7 +108,7 @@ class SharedLaw:
         return True
 
 
-AnyLaw = Law | SharedLaw
+AnyLaw = SimulatedLaw | SharedLaw
 
 
 def simulate(
@@ -139,7 +139,7 @@ def simulate(
     return np.where(whole, lower, np.nan), np.where(whole, upper, np.nan)
 
 
-def half_width_of_sum(parts: Sequence[tuple[float, Law]], failure: float) -> float | None:
+def half_width_of_sum(parts: Sequence[tuple[float, SimulatedLaw]], failure: float) -> float | None:
     """Returns how far `simulate`'s interval of a sum of independent noises, each times a factor, reaches on its wider
     side; None where it is not simulated."""
     beyond = points_beyond(failure / 2)
@@ -228,7 +228,7 @@ def noises_at(laws: Mapping[str, AnyLaw]) -> dict[str, Floats]:
     places: dict[object, int] = {}
     found = {}
     for id, law in sorted(laws.items()):
-        if isinstance(law, Law):
+        if isinstance(law, SimulatedLaw):
             found[id] = noise_at(law, places.setdefault(id, len(places)))
             continue
         made: Floats = np.zeros((1, POINTS))
@@ -238,7 +238,7 @@ def noises_at(laws: Mapping[str, AnyLaw]) -> dict[str, Floats]:
     return found
 
 
-def noise_at(law: Law, dimension: int) -> Floats:
+def noise_at(law: SimulatedLaw, dimension: int) -> Floats:
     """Returns the noise at each point, shape (1 or rows, points)."""
     if law.step and isinstance(law.scale, float):
         few: Floats = _few_steps(law.mechanism, law.scale / law.step, law.is_rounded, dimension)[None, :] * law.step

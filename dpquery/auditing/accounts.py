@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpquery.auditing.charged_queries import SYNOPSES, NotRead, logged, queries_of
 from dpquery.auditing.laws import loss_of
 from dpquery.auditing.questions import charged
-from dpquery.auditing.report import Line, Section
+from dpquery.auditing.report import ReportLine, Section
 from dpquery.auditing.synopsis_losses import synopses
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
@@ -25,14 +25,14 @@ from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Measure, Noise,
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.ledger.entries import Entry, State
 from dpquery.ledger.ledger import Ledger
-from dpquery.ledger.schema import Kind
+from dpquery.ledger.schema import EntryKind
 from dpquery.ledger.terms import version_of
 from dpquery.planner.protect.protect import MOST_BOUND
 from dpquery.result.table import Result
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.query_split import Reuse, Split
-from dpquery.reuse.releases import Part, Release
-from dpquery.reuse.store import Store
+from dpquery.reuse.query_split import QuerySplit, Reuse
+from dpquery.reuse.releases import ReleasedMeasure, StoredRelease
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.text import Fingerprints
 from dpquery.reuse.vector_estimates import Vectors, stored
 from dpquery.session import answering, pipeline, planning
@@ -68,10 +68,10 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
         count = ledger.verify()
         entries = ledger.entries()
     except LedgerError as error:
-        broken = Line(name="the chain", problem=str(error))
+        broken = ReportLine(name="the chain", problem=str(error))
         return Section(name="ledger", title=TITLE, method=METHOD, done="The ledger cannot be read.", lines=(broken,))
-    charges = [entry for entry in entries if entry.kind is Kind.CHARGE]
-    known, replay = _stored(ledger), Replay(catalog=catalog, ledger=ledger, public=public)
+    charges = [entry for entry in entries if entry.kind is EntryKind.CHARGE]
+    known, replay = _stored(ledger), ChargeReplay(catalog=catalog, ledger=ledger, public=public)
     bought = synopses(catalog, ledger, replay.versions.values(), charges, public)
     recomputed = [
         bought[entry.seq] if entry.seq in bought else _recomputed(entry, known[entry.seq], replay)
@@ -98,9 +98,9 @@ def accounts(catalog: Catalog, ledger: Ledger, public: Backend) -> Section:
 TITLE = "Does the ledger add up, and was every charge enough for the noise of its answer?"
 
 
-def _stored(ledger: Ledger) -> dict[int, list[Release]]:
+def _stored(ledger: Ledger) -> dict[int, list[StoredRelease]]:
     """Returns the stored releases, of all versions that the data had, by their entries."""
-    found, store = dict[int, list[Release]](), Store(ledger)
+    found, store = dict[int, list[StoredRelease]](), ReleaseStore(ledger)
     for version in _versions(ledger).values():
         for release in store.all(version):
             found.setdefault(release.entry, []).append(release)
@@ -109,11 +109,11 @@ def _stored(ledger: Ledger) -> dict[int, list[Release]]:
 
 def _versions(ledger: Ledger) -> dict[int, str]:
     """Returns the versions that the data had, by the entries with which they began, in order."""
-    begun = [(one.seq, one.hash) for one in ledger.entries() if one.kind in (Kind.DATA, Kind.RESTORE)]
+    begun = [(one.seq, one.hash) for one in ledger.entries() if one.kind in (EntryKind.DATA, EntryKind.RESTORE)]
     return {seq: version_of(seq, hash) for seq, hash in [(0, ledger.hash_of(0) or ""), *begun]}
 
 
-def _not_computed(recomputed: Iterable[Line], others: Iterable[Entry]) -> Iterator[str]:
+def _not_computed(recomputed: Iterable[ReportLine], others: Iterable[Entry]) -> Iterator[str]:
     """Yields how many charges of each kind were not computed anew, and which."""
     kinds = defaultdict[str, list[str]](list)
     for line in recomputed:
@@ -135,7 +135,7 @@ def _kind(entry: Entry) -> str:
     return "queries whose answers are not stored"
 
 
-def _sums(ledger: Ledger, charges: Sequence[Entry]) -> Iterator[Line]:
+def _sums(ledger: Ledger, charges: Sequence[Entry]) -> Iterator[ReportLine]:
     """Yields the accounts of the dataset and of each analyst, added up by entries; in the block that has most."""
     for name in (None, *dict.fromkeys(entry.analyst for entry in charges)):
         own = [entry for entry in charges if name in (None, entry.analyst)]
@@ -147,7 +147,7 @@ def _sums(ledger: Ledger, charges: Sequence[Entry]) -> Iterator[Line]:
                 problem = f"charges add up to {part} {float(getattr(found, part)):g}, above the limit"
             elif getattr(found, part) > getattr(told, part):
                 problem = f"charges add up to {part} {float(getattr(found, part)):g}, and the account holds less"
-        yield Line(
+        yield ReportLine(
             name=f"the account of {'all analysts together' if name is None else name}", figures=figures, problem=problem
         )
 
@@ -158,17 +158,17 @@ def _most(entries: Iterable[Entry]) -> PrivacyLoss:
     return sum(losses, start=PrivacyLoss())
 
 
-def _recomputed(entry: Entry, releases: Sequence[Release], replay: Replay) -> Line:
+def _recomputed(entry: Entry, releases: Sequence[StoredRelease], replay: ChargeReplay) -> ReportLine:
     """Returns a charge beside the loss that follows from the noise which was used."""
     name, ledger, neighbours = f"{entry.seq}: {entry.query}", replay.ledger, replay.catalog.neighbours
     try:
         found = replay.found(entry, releases)
     except NotRead as error:
-        return Line(name=name, note=str(error))
+        return ReportLine(name=name, note=str(error))
     try:
         loss = charge_of(BudgetedPlan(aggregates=found), ledger.budget.kind, neighbours)
     except InternalError:
-        return Line(name=name, problem="its noise cannot be paid for in the ledger's currency")
+        return ReportLine(name=name, problem="its noise cannot be paid for in the ledger's currency")
     problem = "".join(
         f"its noise loses {part} {float(getattr(loss, part)):.9g}, more than {float(getattr(entry.loss, part)):.9g}"
         for part in PARTS
@@ -176,11 +176,11 @@ def _recomputed(entry: Entry, releases: Sequence[Release], replay: Replay) -> Li
     )
     part = "epsilon" if entry.loss.epsilon else "rho"
     figures = {"charged": float(getattr(entry.loss, part)), "computed": float(getattr(loss, part))}
-    return Line(name=name, figures=figures, problem=problem)
+    return ReportLine(name=name, figures=figures, problem=problem)
 
 
 @dataclass(slots=True)
-class Replay:
+class ChargeReplay:
     """Plans charged queries again, and finds in the plans what was measured.
 
     A plan is right where its rows, groups and measures are those of what is stored, word for word: what is not
@@ -196,13 +196,13 @@ class Replay:
     ledger: Ledger
     public: Backend
     dialects: list[str] = field(default_factory=lambda: list(DIALECTS))
-    store: Store = field(init=False)
+    store: ReleaseStore = field(init=False)
     versions: dict[int, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store, self.versions = Store(self.ledger), _versions(self.ledger)
+        self.store, self.versions = ReleaseStore(self.ledger), _versions(self.ledger)
 
-    def found(self, entry: Entry, releases: Sequence[Release]) -> tuple[BudgetedAggregate, ...]:
+    def found(self, entry: Entry, releases: Sequence[StoredRelease]) -> tuple[BudgetedAggregate, ...]:
         """Returns what was measured of a charge, with the losses of its noise; raises NotRead where none of the plans
         of its queries measures it."""
         found = list[BudgetedAggregate | None]([None] * len(releases))
@@ -221,7 +221,9 @@ class Replay:
                 return tuple(one for one in found if one is not None)
         raise NotRead(reason)
 
-    def _plans(self, entry: Entry, releases: Sequence[Release]) -> Iterator[tuple[str, tuple[Wanted, ...] | None]]:
+    def _plans(
+        self, entry: Entry, releases: Sequence[StoredRelease]
+    ) -> Iterator[tuple[str, tuple[Wanted, ...] | None]]:
         """Yields dialects, and what the queries measure in them, asked together and each by itself; None where that
         hangs on first steps whose answers are not stored any more."""
         queries = logged(entry.query)
@@ -247,7 +249,7 @@ class Replay:
 
     def _divided(
         self, entry: Entry, requests: Sequence[Request], *, derives: bool = False, fresh: bool = False
-    ) -> tuple[tuple[planning.Prepared, ...], Split, Reuse]:
+    ) -> tuple[tuple[planning.PreparedQuery, ...], QuerySplit, Reuse]:
         """Returns the plans of queries for what was charged, and what of them was stored before the entry.
 
         Args:
@@ -288,7 +290,7 @@ class BeforeEntry(Reuse):
 
     entry: int
 
-    def _allowed(self, found: Sequence[Release]) -> Sequence[Release]:
+    def _allowed(self, found: Sequence[StoredRelease]) -> Sequence[StoredRelease]:
         return [release for release in Reuse._allowed(self, found) if release.entry < self.entry]
 
     def vectors(self, base: str) -> Vectors:
@@ -305,14 +307,14 @@ def _offers(entry: Entry, catalog: Catalog) -> Iterator[Options]:
         yield options.but(epsilon=epsilon, rho=None)
 
 
-def _bounds(release: Release) -> tuple[int | None, int | None]:
+def _bounds(release: StoredRelease) -> tuple[int | None, int | None]:
     """Returns the rows and groups in which a unit weighed in full, as a query may say them."""
     limits = release.frame.weights
     groups = limits.max_groups
     return limits.max_rows, None if groups is None or groups > MOST_BOUND else groups
 
 
-def _budgeted(release: Release, wanted: Sequence[Wanted], neighbours: Neighbours) -> BudgetedAggregate | None:
+def _budgeted(release: StoredRelease, wanted: Sequence[Wanted], neighbours: Neighbours) -> BudgetedAggregate | None:
     """Returns what was measured with the losses of the noise that was used; None where the plan has no such thing."""
     for one in wanted:
         aggregate = one.budgeted.aggregate
@@ -328,7 +330,7 @@ def _budgeted(release: Release, wanted: Sequence[Wanted], neighbours: Neighbours
     return None
 
 
-def _noise(aggregate: PrivateAggregate, measure: Measure, part: Part, neighbours: Neighbours) -> Noise:
+def _noise(aggregate: PrivateAggregate, measure: Measure, part: ReleasedMeasure, neighbours: Neighbours) -> Noise:
     """Returns the noise of a measure with its loss: l1 / b, or l2^2 / 2 v; of a choice what was stored of it."""
     law = part.noise
     if not LAWS[law.mechanism].is_added:

@@ -24,9 +24,9 @@ from dpquery.auditing.chances import (
     epsilon_of,
     largest_gap,
 )
-from dpquery.auditing.databases import Database, Hall
+from dpquery.auditing.databases import AuditedDatabase, Hall
 from dpquery.auditing.laws import tail
-from dpquery.auditing.report import Line, Section
+from dpquery.auditing.report import ReportLine, Section
 from dpquery.catalog import Catalog
 from dpquery.kernel.loss import zcdp_to_approximate
 from dpquery.kernel.mechanisms import NoiseLaw
@@ -104,7 +104,7 @@ def others(first: int) -> Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attack:
+class DistinguishingAttack:
     """Two datasets, a query, and the number in which they are told apart."""
 
     name: str
@@ -130,12 +130,12 @@ def _one_and_other(numbers: Floats) -> Floats:
 
 EPSILON, RHO = math.log(3), 0.05
 ATTACKS = (
-    Attack(name="COUNT, a person with too many rows", text=COUNT, here=heavy(), there=[], score=_each),
-    Attack(name="SUM, values beyond the bound", text=SUM, here=heavy(), there=[], score=_each),
-    Attack(name="COUNT and SUM of one vector", text=BOTH, here=heavy(), there=[], score=_each),
-    Attack(name="COUNT, a person in two groups", text=COUNT, here=halves(), there=[], score=_both),
-    Attack(name="MODE, one person alone", text=MODE, here=heavy(), there=[], score=_each),
-    Attack(
+    DistinguishingAttack(name="COUNT, a person with too many rows", text=COUNT, here=heavy(), there=[], score=_each),
+    DistinguishingAttack(name="SUM, values beyond the bound", text=SUM, here=heavy(), there=[], score=_each),
+    DistinguishingAttack(name="COUNT and SUM of one vector", text=BOTH, here=heavy(), there=[], score=_each),
+    DistinguishingAttack(name="COUNT, a person in two groups", text=COUNT, here=halves(), there=[], score=_both),
+    DistinguishingAttack(name="MODE, one person alone", text=MODE, here=heavy(), there=[], score=_each),
+    DistinguishingAttack(
         name="SUM, a person replaced",
         text=SUM,
         here=others(0),
@@ -143,7 +143,7 @@ ATTACKS = (
         score=_one_and_other,
         neighbours="replace_one",
     ),
-    Attack(name="SUM with Gaussian noise", text=SUM, here=heavy(), there=[], score=_each, rho=RHO),
+    DistinguishingAttack(name="SUM with Gaussian noise", text=SUM, here=heavy(), there=[], score=_each, rho=RHO),
 )
 
 
@@ -160,7 +160,7 @@ def drawn(folder: Path, queries: int) -> Section:
     )
 
 
-def _options(attack: Attack | None, rho: float | None = None) -> Options:
+def _options(attack: DistinguishingAttack | None, rho: float | None = None) -> Options:
     rho = attack.rho if attack is not None else rho
     return Options(epsilon=str(EPSILON)) if rho is None else Options(rho=str(rho))
 
@@ -169,7 +169,7 @@ def _budget(rho: float | None) -> dict[str, object]:
     return {"epsilon": 1_000_000} if rho is None else {"rho": 1_000_000, "delta": "1e-6"}
 
 
-def _sampled(database: Database, text: str, options: Options, queries: int) -> dict[str, Floats]:
+def _sampled(database: AuditedDatabase, text: str, options: Options, queries: int) -> dict[str, Floats]:
     """Returns the numbers by column, shape (queries, cells)."""
     answers = [database.answer(text, options).to_arrow() for _ in range(queries)]
     return {
@@ -178,7 +178,7 @@ def _sampled(database: Database, text: str, options: Options, queries: int) -> d
     }
 
 
-def _attacked(attack: Attack, folder: Path, queries: int) -> Line:
+def _attacked(attack: DistinguishingAttack, folder: Path, queries: int) -> ReportLine:
     hall = Hall(catalog_of(_budget(attack.rho), attack.neighbours), folder)
     scores = []
     for rows in (attack.here, attack.there):
@@ -191,14 +191,16 @@ def _attacked(attack: Attack, folder: Path, queries: int) -> Line:
     most = EPSILON if attack.rho is None else float(zcdp_to_approximate(_exactly(attack.rho), _exactly(DELTA)))
     problem = f"answers betray an epsilon of {found:.3f}, and {most:.3f} is charged" if found > most else ""
     note = f"delta {DELTA:g}" if delta else ""
-    return Line(name=attack.name, figures={"epsilon seen": found, "epsilon charged": most}, problem=problem, note=note)
+    return ReportLine(
+        name=attack.name, figures={"epsilon seen": found, "epsilon charged": most}, problem=problem, note=note
+    )
 
 
 def _exactly(amount: float) -> Fraction:
     return Fraction(str(amount))
 
 
-def _laws(folder: Path, queries: int) -> Iterator[Line]:
+def _laws(folder: Path, queries: int) -> Iterator[ReportLine]:
     """Yields what noise alone is like, in cells without rows."""
     for rho in (None, RHO):
         hall = Hall(catalog_of(_budget(rho)), folder)
@@ -213,7 +215,7 @@ def _laws(folder: Path, queries: int) -> Iterator[Line]:
         hall.ledger.close()
 
 
-def _law(name: str, numbers: Floats, scale: float, step: float | None, *, is_laplace: bool) -> Line:
+def _law(name: str, numbers: Floats, scale: float, step: float | None, *, is_laplace: bool) -> ReportLine:
     """Returns how far numbers are from a law of this scale, rounded to whole steps or finer than can be seen."""
     shift = 0.5 if step else 0.0
 
@@ -229,8 +231,8 @@ def _law(name: str, numbers: Floats, scale: float, step: float | None, *, is_lap
     problem = f"its distribution is {gap:.4f} from that of scale {scale:.4g}; at most {most:.4f} is chance"
     repeated = len(numbers) > 1 and bool((numbers[0] == numbers[1]).all())
     if repeated:
-        return Line(name=name, problem="two answers have the same noise")
-    return Line(name=name, figures={"gap": gap, "gap by chance": most}, problem=problem if gap > most else "")
+        return ReportLine(name=name, problem="two answers have the same noise")
+    return ReportLine(name=name, figures={"gap": gap, "gap by chance": most}, problem=problem if gap > most else "")
 
 
 def _gap_of_fine(samples: Floats, below: Callable[[Floats], Floats]) -> float:
@@ -239,7 +241,7 @@ def _gap_of_fine(samples: Floats, below: Callable[[Floats], Floats]) -> float:
     return float(max(np.abs(places - law).max(), np.abs(places - 1 / ordered.size - law).max()))
 
 
-def _apart(database: Database, queries: int, rho: float | None) -> Line:
+def _apart(database: AuditedDatabase, queries: int, rho: float | None) -> ReportLine:
     """Returns whether two numbers of one answer, and neighbouring cells, have noise of their own."""
     both = _sampled(
         database,
@@ -256,7 +258,7 @@ def _apart(database: Database, queries: int, rho: float | None) -> Line:
     worst = max(found, key=lambda name: found[name])
     problem = f"noise of {worst} is correlated by {found[worst]:.3f}; at most {most:.3f} is chance"
     name = f"{'Laplace' if rho is None else 'Gaussian'} noise of different numbers"
-    return Line(
+    return ReportLine(
         name=name,
         figures={"correlation": found[worst], "by chance": most},
         problem=problem if found[worst] > most else "",
@@ -284,7 +286,7 @@ LONE = (
 )
 
 
-def _lone(folder: Path, queries: int) -> Iterator[Line]:
+def _lone(folder: Path, queries: int) -> Iterator[ReportLine]:
     """Yields how often a group is shown that exists through one person alone."""
     for case in LONE:
         text = f"SELECT note, {case.shows} AS n FROM visits GROUP BY note"
@@ -299,7 +301,7 @@ def _lone(folder: Path, queries: int) -> Iterator[Line]:
         trials = queries * CELLS // case.groups
         low = clopper_pearson(shown, trials)[0]
         asked = ", ".join(f"{name} {amount}" for name, amount in case.loss.items())
-        yield Line(
+        yield ReportLine(
             name=f"groups that one person alone makes, {case.groups} for each ({case.shows}, {asked})",
             figures={"shown": shown / trials, "delta": delta},
             problem=f"shown at least {low:.4%} of the time, where delta is {delta:.4%}" if low > delta else "",
@@ -314,7 +316,7 @@ def _just_above(law: NoiseLaw) -> float:
     return max(1e-4, round(tail(law, least) * 1.001, 12))
 
 
-def _at_the_threshold(folder: Path, queries: int) -> Line:
+def _at_the_threshold(folder: Path, queries: int) -> ReportLine:
     """Returns how well the presence of a group tells apart whether it has one person more, at the threshold."""
     text, groups = "SELECT note, COUNT(DISTINCT person) AS n FROM named GROUP BY note", CELLS // 4
     options = Options(epsilon=str(EPSILON), delta="1/40", max_groups=1)
@@ -331,7 +333,7 @@ def _at_the_threshold(folder: Path, queries: int) -> Line:
     hall.ledger.close()
     found = max(epsilon_of(*pair) for pair in (shown, shown[::-1], [~one for one in shown], [~shown[1], ~shown[0]]))
     problem = f"their presence betrays an epsilon of {found:.3f}, and {EPSILON:.3f} is charged"
-    return Line(
+    return ReportLine(
         name="groups as large as the threshold, one person more or less",
         figures={"epsilon seen": found, "epsilon charged": EPSILON},
         problem=problem if found > EPSILON else "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dpquery.auditing.inputs import Groups, Prepared
+from dpquery.auditing.inputs import AuditedPlan, Groups
 from dpquery.auditing.laws import in_rho, tail, told_loss
 from dpquery.kernel.plan import Count
 from dpquery.result.measurements import Measurement
@@ -17,7 +17,7 @@ TOLERANCE = 1 + 1e-9
 """Scales are told as floats."""
 
 
-def problems_of_claims(prepared: Prepared, inputs: Sequence[Sequence[Groups]]) -> Iterator[str]:
+def problems_of_claims(prepared: AuditedPlan, inputs: Sequence[Sequence[Groups]]) -> Iterator[str]:
     """Yields where the noise of a plan is too small for what it declares.
 
     Args:
@@ -53,7 +53,7 @@ def _in(one: Measurement, pure: bool) -> float:
     return lost if pure or not one.loss.epsilon else float(in_rho(one, Fraction(lost)))
 
 
-def _of_offer(prepared: Prepared) -> Iterator[str]:
+def _of_offer(prepared: AuditedPlan) -> Iterator[str]:
     """Yields where a query guarantees less than what it was asked to lose at most."""
     offer, told = prepared.offer, prepared.plan.guarantee
     for name, asked, given in (("epsilon", offer.epsilon, told.epsilon), ("rho", offer.rho, told.rho)):
@@ -61,7 +61,7 @@ def _of_offer(prepared: Prepared) -> Iterator[str]:
             yield f"{name} {float(asked):g} was asked for, and the answer guarantees {told}"
 
 
-def _of_selections(prepared: Prepared) -> Iterator[str]:
+def _of_selections(prepared: AuditedPlan) -> Iterator[str]:
     """Yields selections whose threshold shows a group of one unit more often than delta pays for."""
     laws = iter(prepared.noises)
     delta = sum((budgeted.selection_delta for budgeted in prepared.budgeted.aggregates), Fraction(0))

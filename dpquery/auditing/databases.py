@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpquery.auditing.inputs import Groups, Prepared, groups_of
+from dpquery.auditing.inputs import AuditedPlan, Groups, groups_of
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.backends.resources import Resources
@@ -51,29 +51,29 @@ class Hall:
         place = Path(folder) / f"{next(_numbers)}.ledger"
         self.ledger = Ledger.create(place, catalog.declarations, catalog.budget, catalog.analysts)
 
-    def open(self, sources: Mapping[str, object]) -> Database:
+    def open(self, sources: Mapping[str, object]) -> AuditedDatabase:
         """Returns a database of these tables."""
         backend = self.opens(self.catalog, sources)
         session = Session(self.catalog, backend=backend, ledger=self.ledger, analyst=ANALYST, reuse=False)
-        return Database(self, backend, session)
+        return AuditedDatabase(self, backend, session)
 
 
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class AuditedDatabase:
     """One database, and what can be seen of it."""
 
     hall: Hall
     backend: Backend
     session: Session
 
-    def prepare(self, text: str, options: Options) -> Prepared:
+    def prepare(self, text: str, options: Options) -> AuditedPlan:
         """Returns what would be measured, in the last of its steps; raises QueryError for what is refused."""
         return self.steps(text, options)[-1]
 
-    def steps(self, text: str, options: Options, params: Given = None) -> tuple[Prepared, ...]:
+    def steps(self, text: str, options: Options, params: Given = None) -> tuple[AuditedPlan, ...]:
         """Returns what would be measured in each step of a query: in those after the first, with what the steps before
         them release of this database as constants. Raises QueryError for what is refused."""
         request = options.request(text, params, self.hall.catalog.defaults)
@@ -89,9 +89,9 @@ class Database:
         answered_in_steps(steps, answer)
         return tuple(self._prepared(step) for step in asked)
 
-    def _prepared(self, request: Request) -> Prepared:
+    def _prepared(self, request: Request) -> AuditedPlan:
         planned = self._planned(request)
-        return Prepared(
+        return AuditedPlan(
             budgeted=planned.budgeted,
             result=planned.private.result,
             plan=self.session.explained(request),
@@ -99,7 +99,7 @@ class Database:
             offer=request.offer,
         )
 
-    def _planned(self, request: Request) -> planning.Prepared:
+    def _planned(self, request: Request) -> planning.PreparedQuery:
         hall = self.hall
         (made,) = pipeline.plan((request,), catalog=hall.catalog, ledger=hall.ledger, public=self.backend)
         return made
@@ -127,7 +127,7 @@ class Database:
         """Ends the engine."""
         self.backend.close()
 
-    def inputs(self, prepared: Prepared, key: int) -> tuple[Groups, ...]:
+    def inputs(self, prepared: AuditedPlan, key: int) -> tuple[Groups, ...]:
         """Returns the exact numbers of every aggregate of a plan: what noise will be added to."""
         return tuple(groups_of(a, self.backend.run(self.backend.prepare(a), key)) for a in prepared.aggregates)
 

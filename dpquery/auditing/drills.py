@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpquery.auditing.report import Line, Section
+from dpquery.auditing.report import ReportLine, Section
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError, DPQueryError, InsufficientBudgetError, LedgerError
@@ -85,7 +85,7 @@ class Watched(DuckDBBackend):
 
 
 @dataclass(slots=True)
-class Place:
+class DrillDataset:
     """One dataset with its ledger."""
 
     folder: Path
@@ -99,7 +99,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def place(folder: Path, **changed: object) -> Iterator[Place]:
+def place(folder: Path, **changed: object) -> Iterator[DrillDataset]:
     """Gives a new dataset."""
     folder.mkdir(parents=True)
     catalog = catalog_of(**changed)
@@ -107,7 +107,7 @@ def place(folder: Path, **changed: object) -> Iterator[Place]:
     backend = Watched(catalog, {"visits": table()})
     backend.ledger, backend.seen = ledger, []
     try:
-        yield Place(folder, catalog, ledger, backend)
+        yield DrillDataset(folder, catalog, ledger, backend)
     finally:
         backend.close()
         ledger.close()
@@ -274,7 +274,7 @@ def drills(folder: Path) -> Section:
     from dpquery.auditing.reuse_drills import REUSE_DRILLS
 
     made = [(drill, _tried(drill, folder / drill.__name__)) for drill in (*LEDGER_DRILLS, *REUSE_DRILLS)]
-    lines = tuple(Line(name=(drill.__doc__ or "").rstrip("."), problem=problem) for drill, problem in made)
+    lines = tuple(ReportLine(name=(drill.__doc__ or "").rstrip("."), problem=problem) for drill, problem in made)
     return Section(
         name="drills",
         title="Does the ledger hold, and are stored answers only given where they may be?",

@@ -13,10 +13,10 @@ from typing import cast
 import pyarrow as pa
 
 from dpquery.auditing.claims import problems_of_claims
-from dpquery.auditing.databases import Database, Hall, for_simulation, visible
-from dpquery.auditing.inputs import Groups, Prepared, compare
-from dpquery.auditing.questions import Question, constants
-from dpquery.auditing.report import Line, Section
+from dpquery.auditing.databases import AuditedDatabase, Hall, for_simulation, visible
+from dpquery.auditing.inputs import AuditedPlan, Groups, compare
+from dpquery.auditing.questions import AuditedQuery, constants
+from dpquery.auditing.report import ReportLine, Section
 from dpquery.auditing.worlds import Maker, World
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, QueryError
@@ -49,9 +49,9 @@ class Seen:
         plan: What is measured; None where it is refused.
     """
 
-    question: Question
+    question: AuditedQuery
     step: str = ""
-    plan: Prepared | None = field(default=None, repr=False)
+    plan: AuditedPlan | None = field(default=None, repr=False)
     pairs: int = 0
     moved: int = 0
     reached: float = 0.0
@@ -83,7 +83,7 @@ class GrayBox:
     """
 
     catalog: Catalog
-    questions: Sequence[Question]
+    questions: Sequence[AuditedQuery]
     folder: Path
     public: Mapping[str, pa.Table] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
@@ -131,7 +131,7 @@ class GrayBox:
             not_done=(*(f"{one.name}: {one.refused}" for one in seen if one.refused), *self.left_out),
         )
 
-    def _plans(self, hall: Hall, maker: Maker) -> dict[int, Prepared]:
+    def _plans(self, hall: Hall, maker: Maker) -> dict[int, AuditedPlan]:
         """Notes each query, its steps apart, and why it is refused; returns the plans by their places."""
         seen: list[Seen] = []
         with contextlib.closing(hall.open(maker.sources())) as database:
@@ -141,7 +141,7 @@ class GrayBox:
         return {place: one.plan for place, one in enumerate(seen) if one.plan is not None}
 
     def _look(
-        self, hall: Hall, world: World, plans: Mapping[int, Prepared], random: Random, *, compares_shapes: bool
+        self, hall: Hall, world: World, plans: Mapping[int, AuditedPlan], random: Random, *, compares_shapes: bool
     ) -> None:
         """Compares the databases of one world under all queries, one database after the other being open."""
         keys = {place: random.getrandbits(128) for place in plans}
@@ -166,7 +166,7 @@ class GrayBox:
                         _compare_shapes(self.seen[place], left, right, plans[place])
 
 
-def _planned(database: Database, question: Question) -> list[Seen]:
+def _planned(database: AuditedDatabase, question: AuditedQuery) -> list[Seen]:
     """Returns a query's steps in the first dialect that does not refuse it, else why the first of all does."""
     refused = ""
     for one in question.readings:
@@ -180,7 +180,9 @@ def _planned(database: Database, question: Question) -> list[Seen]:
     return [Seen(question, refused=refused)]
 
 
-def _compare_all(one: Seen, world: World, inputs: Sequence[Inputs], prepared: Prepared, declared: Declarations) -> None:
+def _compare_all(
+    one: Seen, world: World, inputs: Sequence[Inputs], prepared: AuditedPlan, declared: Declarations
+) -> None:
     """Compares all pairs of a world under one query."""
     words = [name for name, _ in world.databases]
     for problem in problems_of_claims(prepared, inputs):
@@ -203,7 +205,7 @@ def _compare_all(one: Seen, world: World, inputs: Sequence[Inputs], prepared: Pr
             one.tell(f"{problem} ({label})")
 
 
-def _is_charged(prepared: Prepared, declared: Declarations, block: str) -> bool:
+def _is_charged(prepared: AuditedPlan, declared: Declarations, block: str) -> bool:
     touched, axis = blocks_of(prepared.budgeted, declared), declared.blocks
     assert axis is not None
     if block == UNDATED:
@@ -211,7 +213,7 @@ def _is_charged(prepared: Prepared, declared: Declarations, block: str) -> bool:
     return any(first <= number_named(block, axis.by) <= last for first, last in touched.spans)
 
 
-def _compare_shapes(one: Seen, left: Database, right: Database, prepared: Prepared) -> None:
+def _compare_shapes(one: Seen, left: AuditedDatabase, right: AuditedDatabase, prepared: AuditedPlan) -> None:
     """Compares what an analyst sees of two neighbours beside the noisy numbers: previews, then answers."""
     question = one.question
     if _preview(left, question) != _preview(right, question):
@@ -223,11 +225,11 @@ def _compare_shapes(one: Seen, left: Database, right: Database, prepared: Prepar
         one.tell("types, rows, charges or errors of the answer tell neighbours apart")
 
 
-def _preview(database: Database, question: Question) -> tuple[object, ...]:
+def _preview(database: AuditedDatabase, question: AuditedQuery) -> tuple[object, ...]:
     return database.preview(question.text, question.options, question.params)
 
 
-def _shape(database: Database, question: Question, prepared: Prepared) -> tuple[object, ...]:
+def _shape(database: AuditedDatabase, question: AuditedQuery, prepared: AuditedPlan) -> tuple[object, ...]:
     """Returns what neighbours must have in common of an answer: what public keys fix of it, as far as no released
     number decides which rows are shown, or in which order."""
     keys = len({id for aggregate in prepared.aggregates for key in aggregate.keys for id in key.columns})
@@ -257,6 +259,6 @@ def _shows_keys(answer: Result, keys: int) -> bool:
     return len(answer.columns) - answer.accuracy.columns.get_level_values(0).nunique() == keys
 
 
-def _line(one: Seen) -> Line:
+def _line(one: Seen) -> ReportLine:
     figures = {"pairs": one.pairs, "moved": one.moved, "reached": one.reached, "lost": one.lost}
-    return Line(name=one.name, figures=figures, problem=one.problem)
+    return ReportLine(name=one.name, figures=figures, problem=one.problem)

@@ -81,7 +81,7 @@ def claimed(made: Measurement) -> Norms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class AuditedPlan:
     """A plan in the kernel's language, what is computed from its releases, the plan as the analyst sees it, and what
     was offered for it."""
 
@@ -178,7 +178,7 @@ def weights_of(histogram: Histogram, groups: int) -> list[int | Weights]:
 # How far two databases lie apart.
 
 
-def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]) -> list[list[int | Fraction]]:
+def changes(prepared: AuditedPlan, left: Sequence[Groups], right: Sequence[Groups]) -> list[list[int | Fraction]]:
     """Returns for each measure its change, in lattice steps as they are declared, in each group where the sides
     differ; what exists on one side alone is 0 on the other.
 
@@ -192,7 +192,7 @@ def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups])
 
 
 def _beside(
-    prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]
+    prepared: AuditedPlan, left: Sequence[Groups], right: Sequence[Groups]
 ) -> Iterable[tuple[PrivateAggregate, Measure, list[tuple[int | Weights, int | Weights]]]]:
     for aggregate, here, there in zip(prepared.aggregates, left, right, strict=True):
         zeros = tuple(() if measure.count in CHOICES else 0 for measure in aggregate.measures)
@@ -242,7 +242,7 @@ def _utilities(measure: Measure, weights: Weights, tried: NDArray[np.int64], ext
 
 
 def realised_loss(
-    prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups], *, in_epsilon: bool | None = None
+    prepared: AuditedPlan, left: Sequence[Groups], right: Sequence[Groups], *, in_epsilon: bool | None = None
 ) -> Fraction:
     """Returns what the noise of all measures loses on one pair of databases; exact for noise that is added.
 
@@ -298,7 +298,7 @@ class Compared:
     lost: float
 
 
-def compare(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]) -> Compared:
+def compare(prepared: AuditedPlan, left: Sequence[Groups], right: Sequence[Groups]) -> Compared:
     """Returns how a pair of neighbours compares with what the plan declares: each measure in its norms, terms of one
     vector together, and what all of them lose with what is guaranteed and charged."""
     moved, problems, reached = changes(prepared, left, right), [], []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from importlib import metadata
 
-from dpquery.auditing.report import Line, Report, Section
+from dpquery.auditing.report import Report, ReportLine, Section
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.mechanisms.own_composition import Losses, OwnAccounting, claimed
 from dpquery.mechanisms.own_laws import Audit
@@ -84,14 +84,14 @@ def audit_accountant(name: str) -> tuple[Report, Audit | None]:
     return report, record
 
 
-def _looked_at(accountant: OwnAccounting, words: str, losses: Losses) -> Line:
+def _looked_at(accountant: OwnAccounting, words: str, losses: Losses) -> ReportLine:
     try:
         found = [claimed(accountant, losses, delta) for delta in DELTAS]
         problem = next(_problems(accountant, losses, found), "")
     except Exception as error:
-        return Line(name=words, problem=str(getattr(error, "reason", "")) or f"{type(error).__name__}: {error}")
+        return ReportLine(name=words, problem=str(getattr(error, "reason", "")) or f"{type(error).__name__}: {error}")
     figures = {f"epsilon at {float(delta):g}": float(one) for delta, one in zip(DELTAS, found, strict=True)}
-    return Line(name=words, figures=figures, problem=problem)
+    return ReportLine(name=words, figures=figures, problem=problem)
 
 
 def _problems(accountant: OwnAccounting, losses: Losses, found: list[Fraction]) -> Iterator[str]:

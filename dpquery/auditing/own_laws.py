@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.auditing.chances import empirical_epsilon, is_unlikely
-from dpquery.auditing.report import Line, Report, Section
+from dpquery.auditing.report import Report, ReportLine, Section
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import zcdp_to_approximate
 from dpquery.mechanisms.own_claims import Claimed, Integers, NotOffered, claimed, problems_of
@@ -96,14 +96,14 @@ def audit_law(name: str, *, samples: int = SAMPLES) -> tuple[Report, Audit | Non
     )
 
 
-def _section(name: str, title: str, lines: tuple[Line, ...]) -> Section:
+def _section(name: str, title: str, lines: tuple[ReportLine, ...]) -> Section:
     found = sum(bool(line.problem) for line in lines)
     what = "combinations of steps and loss" if name == "claims" else "tests"
     done = f"{len(lines)} {what}; {found or 'no'} {'contradiction' if found == 1 else 'contradictions'}."
     return Section(name=name, title=title, method=METHOD, done=done, lines=lines)
 
 
-def _claims(loaded: Loaded) -> tuple[tuple[Line, ...], list[Setting]]:
+def _claims(loaded: Loaded) -> tuple[tuple[ReportLine, ...], list[Setting]]:
     """Returns a line for each setting, and the settings that the law is made for."""
     lines, settings, law = [], list[Setting](), loaded.law
     for steps in STEPS:
@@ -117,13 +117,13 @@ def _claims(loaded: Loaded) -> tuple[tuple[Line, ...], list[Setting]]:
                 note = error.reason
             except Exception as error:
                 problem = f"its claims cannot be read ({type(error).__name__}: {error})"
-            lines.append(Line(name=name, problem=problem, note=note))
+            lines.append(ReportLine(name=name, problem=problem, note=note))
     if not settings:
-        lines.append(Line(name="all of it", problem="the law is made for none of what it was asked"))
+        lines.append(ReportLine(name="all of it", problem="the law is made for none of what it was asked"))
     return tuple(lines), settings
 
 
-def _drawn(loaded: Loaded, settings: list[Setting], samples: int) -> Iterator[Line]:
+def _drawn(loaded: Loaded, settings: list[Setting], samples: int) -> Iterator[ReportLine]:
     has_failed = False
     for one in settings:
         events = list(_events(one.claimed))
@@ -135,12 +135,12 @@ def _drawn(loaded: Loaded, settings: list[Setting], samples: int) -> Iterator[Li
             problem = next(_unlike(one, events, noise, single, failure), "")
             seen, most = _black_box(loaded, one, noise, failure)
         except Exception as error:
-            yield Line(name=name, problem=f"it cannot be drawn ({type(error).__name__}: {error})")
+            yield ReportLine(name=name, problem=f"it cannot be drawn ({type(error).__name__}: {error})")
             return
         if not problem and seen > most:
             problem = f"samples betray an epsilon of {seen:.4f}, and {most:.4f} is claimed"
         has_failed |= bool(problem)
-        yield Line(name=name, figures={"epsilon seen": seen, "epsilon charged": most}, problem=problem)
+        yield ReportLine(name=name, figures={"epsilon seen": seen, "epsilon charged": most}, problem=problem)
     if not has_failed:
         yield _in_other_processes(loaded, settings)
 
@@ -223,18 +223,18 @@ print(json.dumps(law.sample(int(sys.argv[3]), Fraction(sys.argv[4]), int(sys.arg
 """
 
 
-def _in_other_processes(loaded: Loaded, settings: list[Setting]) -> Line:
+def _in_other_processes(loaded: Loaded, settings: list[Setting]) -> ReportLine:
     """Returns whether the module, run anew here and in a fresh process, draws other samples, where chance makes none
     equal."""
     one = min(settings, key=lambda one: float((one.claimed.chances**2).sum()))
     alike, name = float((one.claimed.chances**2).sum()), "samples of other processes"
     if alike**COMPARED > COLLIDE:
-        return Line(name=name, problem="nearly all of its samples are equal, so that nothing can be told")
+        return ReportLine(name=name, problem="nearly all of its samples are equal, so that nothing can be told")
     given = [json.dumps(sys.path), loaded.name, str(one.steps), str(one.loss), str(COMPARED)]
     command = [sys.executable, "-c", _CHILD, *given]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
-        return Line(name=name, problem=f"it cannot be drawn in a fresh process: {done.stderr.strip()[-200:]}")
+        return ReportLine(name=name, problem=f"it cannot be drawn in a fresh process: {done.stderr.strip()[-200:]}")
     if json.loads(done.stdout.splitlines()[-1]) == _sampled(load(loaded.name), one, COMPARED).tolist():
-        return Line(name=name, problem="fresh processes draw the same samples: the random numbers are seeded")
-    return Line(name=name)
+        return ReportLine(name=name, problem="fresh processes draw the same samples: the random numbers are seeded")
+    return ReportLine(name=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from dpquery.auditing.report import Line, Report, Section
+from dpquery.auditing.report import Report, ReportLine, Section
 from dpquery.auditing.svg import STYLE, bar
 
 LOOKS = """
@@ -122,15 +122,15 @@ def _prose(text: str) -> str:
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
-def _alike(lines: tuple[Line, ...]) -> list[list[Line]]:
+def _alike(lines: tuple[ReportLine, ...]) -> list[list[ReportLine]]:
     """Returns the lines in groups with the same figures, in order."""
-    groups: dict[tuple[str, ...], list[Line]] = {}
+    groups: dict[tuple[str, ...], list[ReportLine]] = {}
     for line in lines:
         groups.setdefault(tuple(line.figures), []).append(line)
     return list(groups.values())
 
 
-def _table(lines: list[Line]) -> str:
+def _table(lines: list[ReportLine]) -> str:
     names = list(lines[0].figures)
     numbers = "".join(f'<th class="n{_aside(name)}">{escape(WORDS.get(name, name))}</th>' for name in names)
     shown = _bar_of(lines[0])
@@ -147,7 +147,7 @@ WORDS = {
 }
 
 
-def _row(line: Line) -> str:
+def _row(line: ReportLine) -> str:
     cells = "".join(
         f'<td class="n{_aside(name)}" data-name="{escape(WORDS.get(name, name))}">{_number(name, value)}</td>'
         for name, value in line.figures.items()
@@ -165,7 +165,7 @@ def _aside(name: str) -> str:
     return " aside" if name in ASIDE else ""
 
 
-def _bar_of(line: Line) -> tuple[float, str] | None:
+def _bar_of(line: ReportLine) -> tuple[float, str] | None:
     """Returns which part of a bar a line fills, and what it means; None where it has none."""
     figures = line.figures
     for part, whole, words in (

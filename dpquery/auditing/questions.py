@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from dpquery.auditing.charged_queries import NotRead, apart, queries_of
-from dpquery.auditing.inputs import Prepared
+from dpquery.auditing.inputs import AuditedPlan
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import Table
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.entries import Entry
-from dpquery.ledger.schema import Kind as Entries
+from dpquery.ledger.schema import EntryKind as Entries
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import BOOLEAN, Kind
 from dpquery.session.options import Asked, Options
@@ -29,7 +29,7 @@ _LOSS = re.compile(r"--\s*(epsilon|delta|rho|max_groups|max_rows)\s*=\s*([0-9.eE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class AuditedQuery:
     """A query, and what is asked with it.
 
     Attributes:
@@ -42,7 +42,7 @@ class Question:
     dialects: tuple[str, ...] = ()
 
     @property
-    def readings(self) -> tuple[Question, ...]:
+    def readings(self) -> tuple[AuditedQuery, ...]:
         """The query in each dialect that it may be in."""
         made = (replace(self, options=self.options.but(dialect=one), dialects=()) for one in self.dialects)
         return tuple(made) or (self,)
@@ -57,10 +57,10 @@ def usual(catalog: Catalog) -> Options:
     return Options(**loss, delta=delta or None)  # type: ignore[arg-type]
 
 
-def of_text(text: str, catalog: Catalog) -> list[Question]:
+def of_text(text: str, catalog: Catalog) -> list[AuditedQuery]:
     """Returns the queries of a file: apart by semicolons; `-- epsilon=0.5` in one of them is what it asks."""
     return [
-        Question(text=part.strip(), options=usual(catalog).but(**_said(part)))
+        AuditedQuery(text=part.strip(), options=usual(catalog).but(**_said(part)))
         for part in apart(text)
         if re.sub(r"--[^\n]*", "", part).strip()
     ]
@@ -71,10 +71,10 @@ def _said(part: str) -> Asked:
     return cast(Asked, found)
 
 
-def of_log(entries: Iterable[Entry], catalog: Catalog) -> tuple[list[Question], list[str]]:
+def of_log(entries: Iterable[Entry], catalog: Catalog) -> tuple[list[AuditedQuery], list[str]]:
     """Returns the queries that were charged, each once with the same parameters, at what they were charged; and how
     many charges of each kind hold none that can be asked again."""
-    found, left_out = dict[str, Question](), Counter[str]()
+    found, left_out = dict[str, AuditedQuery](), Counter[str]()
     for entry in entries:
         if entry.kind is Entries.CHARGE:
             try:
@@ -84,7 +84,7 @@ def of_log(entries: Iterable[Entry], catalog: Catalog) -> tuple[list[Question], 
                 continue
             for one in queries:
                 options = charged(entry, catalog)
-                question = Question(text=one.text, options=options, params=one.params, dialects=tuple(DIALECTS))
+                question = AuditedQuery(text=one.text, options=options, params=one.params, dialects=tuple(DIALECTS))
                 found[f"{one.text} {one.params!r}"] = question
     return list(found.values()), [f"{kind}: {count:,} in the log" for kind, count in left_out.items()]
 
@@ -97,14 +97,14 @@ def charged(entry: Entry, catalog: Catalog) -> Options:
     return Options(**asked, delta=loss.delta or usually)  # type: ignore[arg-type]
 
 
-def of_catalog(catalog: Catalog) -> list[Question]:
+def of_catalog(catalog: Catalog) -> list[AuditedQuery]:
     """Returns queries that ask of each private table what people ask of it."""
     private = [table for table in catalog.tables.values() if not table.public]
     texts = [text for table in private for text in _of_table(catalog, table)]
     options = usual(catalog)
     bounded = [f"SELECT COUNT(*) AS n FROM {_quoted(table.name)}" for table in private if catalog.privacy_unit != "row"]
-    asked = [Question(text=text, options=options) for text in dict.fromkeys(texts)][: MOST - len(bounded)]
-    return [*asked, *(Question(text=text, options=options.but(max_rows=3)) for text in bounded)]
+    asked = [AuditedQuery(text=text, options=options) for text in dict.fromkeys(texts)][: MOST - len(bounded)]
+    return [*asked, *(AuditedQuery(text=text, options=options.but(max_rows=3)) for text in bounded)]
 
 
 def _of_table(catalog: Catalog, table: Table) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def constants(prepared: Iterable[Prepared]) -> Mapping[Kind, list[object]]:
+def constants(prepared: Iterable[AuditedPlan]) -> Mapping[Kind, list[object]]:
     """Returns the constants of plans by kind of type: values at which queries may tell rows apart."""
     found: dict[Kind, dict[object, None]] = {}
     for one in prepared:

@@ -11,7 +11,7 @@ WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ReportLine:
     """One thing that was checked: a query, an attack, an account.
 
     Attributes:
@@ -45,7 +45,7 @@ class Section:
     title: str
     method: str
     done: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ReportLine, ...] = ()
     risks: tuple[str, ...] = ()
     not_done: tuple[str, ...] = ()
 

@@ -18,7 +18,7 @@ from dpquery.auditing.accounts import accounts
 from dpquery.auditing.black_box import drawn
 from dpquery.auditing.drills import drills
 from dpquery.auditing.gray_box import GrayBox
-from dpquery.auditing.questions import Question, of_catalog, of_log, of_text
+from dpquery.auditing.questions import AuditedQuery, of_catalog, of_log, of_text
 from dpquery.auditing.report import Report, Section
 from dpquery.auditing.risks import risks
 from dpquery.auditing.worlds import Maker
@@ -127,7 +127,7 @@ def _neighbours(catalog: Catalog) -> str:
 
 def _questions(
     catalog: Catalog, ledger: Ledger | None, queries: str | Sequence[str] | None, from_log: bool
-) -> tuple[list[Question], list[str]]:
+) -> tuple[list[AuditedQuery], list[str]]:
     if from_log:
         assert ledger is not None
         return of_log(ledger.entries(), catalog)

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpquery.auditing.laws import told_loss
-from dpquery.auditing.report import Line
+from dpquery.auditing.report import ReportLine
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.kernel.plan import Mechanism
 from dpquery.ledger.entries import Entry
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
-from dpquery.reuse.store import Store
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.text import Fingerprints
 from dpquery.session.synopsis_buying import Buying
-from dpquery.synopsis.rounds import Question
+from dpquery.synopsis.rounds import MarginalQuestion
 from dpquery.synopsis.stored_synopses import read
 from dpquery.synopsis.synopsis import Synopsis
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-9
 
 def synopses(
     catalog: Catalog, ledger: Ledger, versions: Iterable[str], entries: Iterable[Entry], public: Backend
-) -> dict[int, Line]:
+) -> dict[int, ReportLine]:
     """Returns a line for each charge whose synopsis is stored, by its number: what the noise of its rounds lost.
 
     Those whose table the catalog declares otherwise today are left out.
@@ -36,7 +36,7 @@ def synopses(
         versions: Of the data.
         public: Knows the public tables; no private row is read.
     """
-    store, fingerprints, found = Store(ledger), Fingerprints(catalog), dict[int, Synopsis]()
+    store, fingerprints, found = ReleaseStore(ledger), Fingerprints(catalog), dict[int, Synopsis]()
     buying = {
         one: Buying(catalog=catalog, backend=public, charged=AtVersion(ledger, one), analyst="") for one in versions
     }
@@ -53,10 +53,12 @@ def synopses(
     }
 
 
-def _line(entry: Entry, lost: float) -> Line:
+def _line(entry: Entry, lost: float) -> ReportLine:
     charged = float(entry.loss.epsilon or entry.loss.rho)
     problem = f"its noise loses {lost:.9g}, more than {charged:.9g}" if lost > charged * (1 + ROUNDING) else ""
-    return Line(name=f"{entry.seq}: {entry.query}", figures={"charged": charged, "computed": lost}, problem=problem)
+    return ReportLine(
+        name=f"{entry.seq}: {entry.query}", figures={"charged": charged, "computed": lost}, problem=problem
+    )
 
 
 def _lost(made: Synopsis, buying: Buying) -> float:
@@ -65,7 +67,7 @@ def _lost(made: Synopsis, buying: Buying) -> float:
     lost = list[float]()
     for marginals, axes in rounds:
         for one in marginals:
-            question = Question(columns=one.columns, groups=one.groups)
+            question = MarginalQuestion(columns=one.columns, groups=one.groups)
             told = buying.measurement(question, made.table, axes, made.charge)
             lost.append(told_loss(replace(told, scale=_scale(told.mechanism, float(one.variances[0])))))
     return math.fsum(lost)

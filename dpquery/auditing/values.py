@@ -47,7 +47,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
+class ValuePool:
     """Draws values of columns.
 
     Attributes:

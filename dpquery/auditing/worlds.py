@@ -13,7 +13,7 @@ from random import Random
 
 import pyarrow as pa
 
-from dpquery.auditing.values import Pool, Recipe, number_within, serial
+from dpquery.auditing.values import Recipe, ValuePool, number_within, serial
 from dpquery.catalog import Catalog
 from dpquery.catalog.rows import rows_of
 from dpquery.catalog.tables import ColumnDeclaration, Table
@@ -86,7 +86,7 @@ class Maker:
         tables = self.catalog.tables.values()
         self.private = [table for table in tables if not table.public]
         self.given = {t.name: self.public.get(t.name, self._made_up(t)) for t in tables if t.public}
-        pool = Pool(random=self.random, known=self.known, keys_from=self._keys_from)
+        pool = ValuePool(random=self.random, known=self.known, keys_from=self._keys_from)
         self.pool, self.links = pool, self._linking()
         self.as_text = {
             (table.name, column.name)
@@ -303,7 +303,7 @@ class Maker:
 
     def _made_up(self, table: Table) -> pa.Table:
         once = {name for columns in table.unique for name in columns}
-        pool = Pool(random=self.random, known=self.known, keys_from=lambda *_: [])
+        pool = ValuePool(random=self.random, known=self.known, keys_from=lambda *_: [])
         rows = [
             {
                 c.name: serial(c.type, i) if c.name in once else pool.value(c, Recipe("mixed", "mixed", "few"), i, i)

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from dpquery.auditing.black_box import DELTA
 from dpquery.auditing.chances import Floats, empirical_epsilon
-from dpquery.auditing.databases import ANALYST, Database, Hall, for_simulation
+from dpquery.auditing.databases import ANALYST, AuditedDatabase, Hall, for_simulation
 from dpquery.auditing.gray_box import Seen
-from dpquery.auditing.inputs import Groups, Prepared
+from dpquery.auditing.inputs import AuditedPlan, Groups
 from dpquery.auditing.laws import score
-from dpquery.auditing.report import Line
+from dpquery.auditing.report import ReportLine
 from dpquery.catalog import Catalog
 from dpquery.kernel.loss import zcdp_to_approximate
 from dpquery.kernel.release import NoisyAggregates, release
@@ -25,11 +25,11 @@ MOST_QUERIES = 3
 Sources = Mapping[str, pa.Table]
 
 
-def worst_pairs(catalog: Catalog, seen: Sequence[Seen], folder: Path, answers: int) -> list[Line]:
+def worst_pairs(catalog: Catalog, seen: Sequence[Seen], folder: Path, answers: int) -> list[ReportLine]:
     """Returns a line for each of the queries that lost most of their charge on some pair, all of whose groups are
     public: an epsilon that as many noisy answers on both databases betray."""
     tried = sorted((one for one in seen if one.worst is not None), key=lambda one: -one.lost)
-    found: list[Line] = []
+    found: list[ReportLine] = []
     for one in tried:
         if len(found) == MOST_QUERIES or not answers:
             break
@@ -38,7 +38,7 @@ def worst_pairs(catalog: Catalog, seen: Sequence[Seen], folder: Path, answers: i
     return found
 
 
-def _attacked(catalog: Catalog, one: Seen, folder: Path, answers: int) -> Line | None:
+def _attacked(catalog: Catalog, one: Seen, folder: Path, answers: int) -> ReportLine | None:
     prepared = one.plan
     assert one.worst is not None and prepared is not None
     hall = Hall(catalog, folder)
@@ -59,7 +59,7 @@ def _attacked(catalog: Catalog, one: Seen, folder: Path, answers: int) -> Line |
     return _line(one, prepared, scores)
 
 
-def _line(one: Seen, prepared: Prepared, scores: Sequence[Floats]) -> Line:
+def _line(one: Seen, prepared: AuditedPlan, scores: Sequence[Floats]) -> ReportLine:
     told = prepared.plan.guarantee
     delta = 0.0 if told.epsilon else DELTA
     most = float(told.epsilon or zcdp_to_approximate(told.rho, _exact(DELTA)))
@@ -67,14 +67,14 @@ def _line(one: Seen, prepared: Prepared, scores: Sequence[Floats]) -> Line:
     problem = f"answers betray an epsilon of {found:.3f}, and {most:.3f} is charged" if found > most else ""
     note = f"delta {DELTA:g}" if delta else ""
     figures = {"epsilon seen": found, "epsilon charged": most}
-    return Line(name=one.name, figures=figures, problem=problem, note=note)
+    return ReportLine(name=one.name, figures=figures, problem=problem, note=note)
 
 
 def _exact(amount: float) -> Fraction:
     return Fraction(str(amount))
 
 
-def _released(side: Database, prepared: Prepared) -> NoisyAggregates:
+def _released(side: AuditedDatabase, prepared: AuditedPlan) -> NoisyAggregates:
     catalog, backend = side.hall.catalog, side.backend
     return release(
         prepared.budgeted,
@@ -87,7 +87,7 @@ def _released(side: Database, prepared: Prepared) -> NoisyAggregates:
     )
 
 
-def _score(prepared: Prepared, exact: Sequence[Sequence[Groups]], noisy: NoisyAggregates) -> float:
+def _score(prepared: AuditedPlan, exact: Sequence[Sequence[Groups]], noisy: NoisyAggregates) -> float:
     """Returns how much likelier an answer is on the first database than on the second, by the laws that are told: the
     logarithm of the quotient, which is the best attacker's score."""
     laws, found = iter(prepared.noises), 0.0

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import shown, suggestion
-from dpquery.catalog.tree import Node, Reading
+from dpquery.catalog.tree import Node, TreeReading
 from dpquery.plan.calendar import By, number_of
 from dpquery.plan.types import DATE, TIMESTAMP
 from dpquery.plan.zones import is_fixed
-from dpquery.units.blocks import MOST_BLOCKS, Axis
+from dpquery.units.blocks import MOST_BLOCKS, BlockRange
 from dpquery.units.declarations import Neighbours
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Blocks:
 
 
 def read_blocks(
-    node: Node, columns: Mapping[str, ColumnDeclaration | None], public: bool, reading: Reading
+    node: Node, columns: Mapping[str, ColumnDeclaration | None], public: bool, reading: TreeReading
 ) -> Blocks | None:
     """Returns what a table says of its blocks, or None after noting a mistake."""
     before = len(reading.problems)
@@ -75,7 +75,7 @@ def check_blocks(
     owned_by_path: Iterable[str],
     unit: str | None,
     neighbours: Neighbours | None,
-    reading: Reading,
+    reading: TreeReading,
 ) -> None:
     """Notes where the blocks of several tables, or blocks and privacy unit, do not go together.
 
@@ -105,7 +105,7 @@ def check_blocks(
         )
 
 
-def axis_of(tables: Iterable[Table]) -> Axis | None:
+def axis_of(tables: Iterable[Table]) -> BlockRange | None:
     """Returns the blocks of all tables together; raises ValueError where they are too many."""
     ends: list[int] = []
     by: By | None = None
@@ -113,10 +113,10 @@ def axis_of(tables: Iterable[Table]) -> Axis | None:
         if table.blocks is not None:
             column, by = table.columns[table.blocks.column], table.blocks.by
             ends += [number_of(end, by) for end in (column.lower, column.upper) if isinstance(end, datetime.date)]
-    return None if by is None else Axis(by=by, first=min(ends), last=max(ends))
+    return None if by is None else BlockRange(by=by, first=min(ends), last=max(ends))
 
 
-def check_axis(tables: Iterable[Table], place: Node, reading: Reading) -> None:
+def check_axis(tables: Iterable[Table], place: Node, reading: TreeReading) -> None:
     """Notes where the bounds of the tables make more blocks than a ledger keeps."""
     try:
         axis_of(tables)

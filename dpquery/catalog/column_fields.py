@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import shown
 from dpquery.catalog.tables import Table
-from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.tree import Node, TreeReading, Word
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
 from dpquery.plan.functions import TEXT_LIMIT
@@ -26,7 +26,7 @@ FINEST = Fraction(1, 2**40)
 """A total is no smaller than this part of the largest magnitude of a value, so that sums keep their digits."""
 
 
-def read_length(fields: Mapping[str, Node], type: Type, reading: Reading) -> int:
+def read_length(fields: Mapping[str, Node], type: Type, reading: TreeReading) -> int:
     """Returns the `max_length` of a column: characters of a text that are read."""
     if "max_length" not in fields:
         return LONGEST_TEXT
@@ -39,14 +39,16 @@ def read_length(fields: Mapping[str, Node], type: Type, reading: Reading) -> int
     return found or LONGEST_TEXT
 
 
-def require_short(keys: Mapping[Value, Node], most: int, reading: Reading) -> None:
+def require_short(keys: Mapping[Value, Node], most: int, reading: TreeReading) -> None:
     """Notes keys that no row can have, as texts are cut before."""
     for key, node in keys.items():
         if isinstance(key, str) and len(key) > most:
             reading.refuse(node, f"the key has {len(key):,} characters, and the column is read with {most:,}")
 
 
-def require_short_owners(drafts: Mapping[str, TableDraft], owners: Mapping[str, Ownership], reading: Reading) -> None:
+def require_short_owners(
+    drafts: Mapping[str, TableDraft], owners: Mapping[str, Ownership], reading: TreeReading
+) -> None:
     """Notes columns that lead to privacy units and are longer than such a column may be."""
     for name, owner in owners.items():
         tables = [name, *(step.parent for step in owner.path)]
@@ -59,7 +61,7 @@ def require_short_owners(drafts: Mapping[str, TableDraft], owners: Mapping[str, 
                 reading.refuse(drafts[table].node, what)
 
 
-def read_zone(fields: Mapping[str, Node], type: Type, reading: Reading, default: str = "") -> str:
+def read_zone(fields: Mapping[str, Node], type: Type, reading: TreeReading, default: str = "") -> str:
     """Returns the zone of a column: its own, or the default of the catalog where it is a date or timestamp."""
     has_zone = type.kind in (Kind.DATE, Kind.TIMESTAMP)
     if "zone" not in fields:
@@ -69,7 +71,7 @@ def read_zone(fields: Mapping[str, Node], type: Type, reading: Reading, default:
     return zone_of(fields["zone"], reading)
 
 
-def zone_of(node: Node, reading: Reading) -> str:
+def zone_of(node: Node, reading: TreeReading) -> str:
     """Returns the name of a zone; "" after noting a mistake."""
     name = reading.text(node)
     if name is None:
@@ -88,7 +90,9 @@ def zone_of_all(tables: Iterable[Table]) -> str | None:
     return None if len(zones) > 1 else next(iter(zones), "")
 
 
-def read_total(fields: Mapping[str, Node], type: Type, lower: Value, upper: Value, reading: Reading) -> Fraction | None:
+def read_total(
+    fields: Mapping[str, Node], type: Type, lower: Value, upper: Value, reading: TreeReading
+) -> Fraction | None:
     """Returns a column's `max_total`, or None where it says none or after noting a mistake."""
     node = fields.get("max_total")
     if node is None:
@@ -113,7 +117,7 @@ def read_total(fields: Mapping[str, Node], type: Type, lower: Value, upper: Valu
     return total
 
 
-def require_owners_of_totals(drafts: Mapping[str, TableDraft], unit: str | None, reading: Reading) -> None:
+def require_owners_of_totals(drafts: Mapping[str, TableDraft], unit: str | None, reading: TreeReading) -> None:
     """Notes totals of columns whose rows are not those of a privacy unit."""
     for draft in drafts.values():
         with_total = [c.name for c in draft.columns.values() if c is not None and c.max_total is not None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpquery.catalog.names import shown
 from dpquery.catalog.rows import AUTO
 from dpquery.catalog.tables import Defaults, Table
-from dpquery.catalog.tree import Node, Reading
+from dpquery.catalog.tree import Node, TreeReading
 
 if TYPE_CHECKING:
     from dpquery.catalog.model import Catalog
@@ -23,7 +23,7 @@ def least_units(table: Table, catalog: Catalog) -> int | None:
 
 
 def check_few(
-    drafts: Mapping[str, TableDraft], unit: str | None, defaults: Defaults, place: Node | None, reading: Reading
+    drafts: Mapping[str, TableDraft], unit: str | None, defaults: Defaults, place: Node | None, reading: TreeReading
 ) -> None:
     """Notes where people cannot be counted, or where few of them would be shown in another way.
 

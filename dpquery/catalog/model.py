@@ -16,7 +16,7 @@ from dpquery.catalog.describe import describe
 from dpquery.catalog.names import composed, fold, shown, suggestion
 from dpquery.catalog.read import read_contents
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Defaults, Table
-from dpquery.catalog.tree import Reading, tree_of_python
+from dpquery.catalog.tree import TreeReading, tree_of_python
 from dpquery.catalog.yaml import read_file, tree_of_yaml
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget
@@ -73,7 +73,7 @@ class Catalog:
         given: dict[str, object] = {"dataset": dataset, "privacy_unit": privacy_unit, "neighbours": neighbours}
         given |= {"budget": budget, "tables": tables, "analysts": analysts, "defaults": defaults}
         given |= {"work": work, "profile": profile, "backend": backend}
-        reading = Reading()
+        reading = TreeReading()
         left_out = {name for name in ("analysts", "defaults", "profile", "backend") if given[name] is None}
         tree = tree_of_python({n: v for n, v in given.items() if n not in left_out}, "", reading)
         self._fill(read_contents(tree, reading, is_file=False))
@@ -88,7 +88,7 @@ class Catalog:
             >>> Catalog.load(folder / "clinic.yaml").privacy_unit
             'patient'
         """
-        return _catalog_of_yaml(read_file(path), Reading(source=Path(path).name))
+        return _catalog_of_yaml(read_file(path), TreeReading(source=Path(path).name))
 
     @staticmethod
     def from_yaml(text: str) -> Catalog:
@@ -100,7 +100,7 @@ class Catalog:
             >>> [*Catalog.from_yaml((folder / "clinic.yaml").read_text()).table("visits").columns]
             ['patient', 'region', 'cost']
         """
-        return _catalog_of_yaml(text, Reading())
+        return _catalog_of_yaml(text, TreeReading())
 
     def _fill(self, contents: Mapping[str, object]) -> None:
         for name, value in contents.items():
@@ -219,7 +219,7 @@ def _dated(column: ColumnDeclaration) -> tuple[str, Type, str]:
     return column.name, column.type, column.zone
 
 
-def _catalog_of_yaml(text: str, reading: Reading) -> Catalog:
+def _catalog_of_yaml(text: str, reading: TreeReading) -> Catalog:
     contents = read_contents(tree_of_yaml(text, reading), reading, is_file=True)
     catalog = object.__new__(Catalog)
     catalog._fill(contents)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.read_table import TableDraft
-from dpquery.catalog.tree import Node, Reading
+from dpquery.catalog.tree import Node, TreeReading
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import TEXT, Kind, Type
 
@@ -15,7 +15,7 @@ UNIT_KINDS = (Kind.INT64, Kind.TEXT, Kind.DECIMAL)
 Drafts = Mapping[str, TableDraft]
 
 
-def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: Reading) -> dict[str, Ownership]:
+def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: TreeReading) -> dict[str, Ownership]:
     """Returns the way from a row to its privacy unit, for tables whose rows have one.
 
     `privacy_unit` is None where its declaration is broken.
@@ -45,7 +45,7 @@ def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: Reading
     return owners
 
 
-def _may_have_unit(draft: TableDraft, privacy_unit: str | None, reading: Reading) -> bool:
+def _may_have_unit(draft: TableDraft, privacy_unit: str | None, reading: TreeReading) -> bool:
     """Whether the table has to say whose rows it holds; notes where it says too much or too little."""
     unit_is_row = privacy_unit == "row"
     if draft.unit is not None and unit_is_row:
@@ -63,7 +63,7 @@ def _says_no_unit(node: Node) -> bool:
     return isinstance(node.content, Mapping) and "unit" not in node.content
 
 
-def _unit_of(draft: TableDraft, node: Node, reading: Reading) -> Ownership | None:
+def _unit_of(draft: TableDraft, node: Node, reading: TreeReading) -> Ownership | None:
     """Returns the unit that one column tells, or several together."""
     if not isinstance(node.content, tuple):
         return _unit_column(draft, node, reading)
@@ -82,7 +82,7 @@ def _unit_of(draft: TableDraft, node: Node, reading: Reading) -> Ownership | Non
     return None
 
 
-def _unit_column(draft: TableDraft, node: Node, reading: Reading) -> Ownership | None:
+def _unit_column(draft: TableDraft, node: Node, reading: TreeReading) -> Ownership | None:
     name = reading.text(node)
     if name is None:
         return None
@@ -108,7 +108,7 @@ class _Links:
     child's column; `hidden` remembers its spelling, its type and the table that first named it."""
 
     drafts: Drafts
-    reading: Reading
+    reading: TreeReading
     hidden: dict[tuple[str, str], tuple[str, Type, str]] = field(default_factory=dict)
 
     def step(self, draft: TableDraft, node: Node) -> OwnerStep | None:
@@ -173,7 +173,7 @@ class _Links:
         return f"{shown(where)} says {shown(spelling)} of type {first} for this column; here it is {type}"
 
 
-def _refuse_other_types(drafts: Drafts, direct: Mapping[str, Ownership], reading: Reading) -> None:
+def _refuse_other_types(drafts: Drafts, direct: Mapping[str, Ownership], reading: TreeReading) -> None:
     """One unit has one identifier: 7 and '7' would be two."""
     first = next(iter(direct), "")
     for name, owner in direct.items():
@@ -197,7 +197,7 @@ def _types(owner: Ownership) -> str:
     return f"({types})" if owner.parts else types
 
 
-def _refuse_circles(drafts: Drafts, steps: Mapping[str, OwnerStep], reading: Reading) -> None:
+def _refuse_circles(drafts: Drafts, steps: Mapping[str, OwnerStep], reading: TreeReading) -> None:
     done: set[str] = set()
     for start in steps:
         way: list[str] = []
@@ -221,7 +221,7 @@ def _follow(name: str, steps: Mapping[str, OwnerStep]) -> tuple[OwnerStep, ...]:
     return tuple(path)
 
 
-def resolve_keys_from(drafts: Drafts, reading: Reading) -> dict[str, dict[str, tuple[str, str]]]:
+def resolve_keys_from(drafts: Drafts, reading: TreeReading) -> dict[str, dict[str, tuple[str, str]]]:
     """Returns the columns of each table with `keys_from`, and the table and column that each names."""
     resolved: dict[str, dict[str, tuple[str, str]]] = {}
     for draft in drafts.values():
@@ -234,7 +234,7 @@ def resolve_keys_from(drafts: Drafts, reading: Reading) -> dict[str, dict[str, t
 
 
 def _read_keys_from(
-    draft: TableDraft, name: str, node: Node, drafts: Drafts, reading: Reading
+    draft: TableDraft, name: str, node: Node, drafts: Drafts, reading: TreeReading
 ) -> tuple[str, str] | None:
     text = reading.text(node)
     if text is None:

@@ -15,7 +15,7 @@ from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
 from dpquery.catalog.strata import check_strata
 from dpquery.catalog.tables import REFUSE, TEXTS_WITHOUT_KEYS, WORK, Defaults
-from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.tree import Node, TreeReading, Word
 from dpquery.catalog.versions import require_version
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import LEAST_SHARE, Budget, limit_of
@@ -29,7 +29,7 @@ AMOUNTS = ("epsilon", "delta", "rho")
 COUNTS = ("max_groups", "max_rows", "row_limit", "min_units")
 
 
-def read_contents(root: Node, reading: Reading, *, is_file: bool) -> dict[str, object]:
+def read_contents(root: Node, reading: TreeReading, *, is_file: bool) -> dict[str, object]:
     """Returns what the tree declares, by the fields of `Catalog`; raises CatalogError with all mistakes.
 
     Args:
@@ -85,7 +85,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> dict[str, o
     }
 
 
-def _read_name(node: Node, reading: Reading) -> str | None:
+def _read_name(node: Node, reading: TreeReading) -> str | None:
     name = reading.text(node)
     if name is not None and (fault := name_fault(name)):
         reading.refuse(node, fault)
@@ -93,7 +93,7 @@ def _read_name(node: Node, reading: Reading) -> str | None:
     return name
 
 
-def _read_privacy_unit(node: Node, reading: Reading) -> str | None:
+def _read_privacy_unit(node: Node, reading: TreeReading) -> str | None:
     name = _read_name(node, reading)
     if name is not None and name != "row" and fold(name) == "row":
         reading.refuse(
@@ -103,7 +103,7 @@ def _read_privacy_unit(node: Node, reading: Reading) -> str | None:
     return name
 
 
-def _read_neighbours(node: Node, reading: Reading) -> Neighbours | None:
+def _read_neighbours(node: Node, reading: TreeReading) -> Neighbours | None:
     text = reading.text(node)
     kinds = [kind for kind in Neighbours if kind.value == text]
     if text is not None and not kinds:
@@ -112,7 +112,7 @@ def _read_neighbours(node: Node, reading: Reading) -> Neighbours | None:
 
 
 def _read_amounts(
-    fields: Mapping[str, Node], reading: Reading, names: tuple[str, ...] = AMOUNTS, *, zero_delta: bool = False
+    fields: Mapping[str, Node], reading: TreeReading, names: tuple[str, ...] = AMOUNTS, *, zero_delta: bool = False
 ) -> dict[str, Fraction] | None:
     """Returns the amounts among the fields; None after a mistake."""
     amounts: dict[str, Fraction] = {}
@@ -127,7 +127,7 @@ def _read_amounts(
     return amounts if len(amounts) == len(given) else None
 
 
-def _read_budget(node: Node, reading: Reading) -> Budget | None:
+def _read_budget(node: Node, reading: TreeReading) -> Budget | None:
     before = len(reading.problems)
     amounts = _read_amounts(reading.fields(node, optional=AMOUNTS), reading, zero_delta=True)
     if amounts is None or len(reading.problems) > before or reading.is_broken(node):
@@ -141,7 +141,7 @@ def _read_budget(node: Node, reading: Reading) -> Budget | None:
         return None
 
 
-def _read_analysts(node: Node, total: Budget | None, reading: Reading) -> dict[str, Budget]:
+def _read_analysts(node: Node, total: Budget | None, reading: TreeReading) -> dict[str, Budget]:
     analysts: dict[str, Budget] = {}
     for name, inner in reading.mapping(node).items():
         if fault := name_fault(name):
@@ -165,7 +165,7 @@ WORDS = ("zone", "texts_without_keys")
 """Fields of `defaults` that are no numbers."""
 
 
-def _read_defaults(node: Node, reading: Reading) -> Defaults:
+def _read_defaults(node: Node, reading: TreeReading) -> Defaults:
     fields = reading.fields(node, optional=(*AMOUNTS, *COUNTS, "least_charge", *WORDS))
     amounts = _read_amounts(fields, reading, (*AMOUNTS, "least_charge")) or {}
     least = amounts.get("least_charge", LEAST_SHARE)
@@ -188,7 +188,7 @@ def _read_defaults(node: Node, reading: Reading) -> Defaults:
     )
 
 
-def _read_texts(node: Node, reading: Reading) -> str:
+def _read_texts(node: Node, reading: TreeReading) -> str:
     """Returns what MIN and MAX of texts without keys give."""
     said = reading.text(node)
     if said is not None and said not in TEXTS_WITHOUT_KEYS:

@@ -13,7 +13,7 @@ from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.rows import RowsToMeasure
 from dpquery.catalog.strata import read_bounds
 from dpquery.catalog.tables import MOST_CATEGORIES, MOST_EPSILON, ColumnDeclaration, Randomized, Table
-from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.tree import Node, TreeReading, Word
 from dpquery.catalog.values import parse_type, parse_value
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
@@ -69,7 +69,7 @@ class TableDraft:
         )
 
 
-def distinct_names(entries: Mapping[str, Node], reading: Reading) -> dict[str, Node]:
+def distinct_names(entries: Mapping[str, Node], reading: TreeReading) -> dict[str, Node]:
     """Returns the entries whose names are allowed and differ from each other in more than case."""
     accepted: dict[str, Node] = {}
     folded: dict[str, str] = {}
@@ -83,7 +83,7 @@ def distinct_names(entries: Mapping[str, Node], reading: Reading) -> dict[str, N
     return accepted
 
 
-def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> TableDraft:
+def read_table(name: str, node: Node, reading: TreeReading, zone: str = "") -> TableDraft:
     """Returns what is declared of a table.
 
     Args:
@@ -132,7 +132,7 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
     )
 
 
-def _read_unique(node: Node, columns: Mapping[str, object], reading: Reading) -> tuple[frozenset[str], ...]:
+def _read_unique(node: Node, columns: Mapping[str, object], reading: TreeReading) -> tuple[frozenset[str], ...]:
     sets: list[frozenset[str]] = []
     for item in reading.items(node) or ():
         if isinstance(item.content, Word | str):
@@ -151,12 +151,12 @@ def _read_unique(node: Node, columns: Mapping[str, object], reading: Reading) ->
     return tuple(sets)
 
 
-def _read_description(fields: Mapping[str, Node], reading: Reading) -> str:
+def _read_description(fields: Mapping[str, Node], reading: TreeReading) -> str:
     return (reading.text(fields["description"]) or "") if "description" in fields else ""
 
 
 def _read_column(
-    name: str, node: Node, reading: Reading, keys_from: dict[str, Node], zone: str
+    name: str, node: Node, reading: TreeReading, keys_from: dict[str, Node], zone: str
 ) -> ColumnDeclaration | None:
     """Returns a column without its `keys_from`, which is put aside; None if it is broken."""
     before = len(reading.problems)
@@ -202,7 +202,7 @@ def _read_column(
     )
 
 
-def _read_type(node: Node, reading: Reading) -> Type | None:
+def _read_type(node: Node, reading: TreeReading) -> Type | None:
     text = reading.text(node)
     if text is None:
         return None
@@ -213,7 +213,7 @@ def _read_type(node: Node, reading: Reading) -> Type | None:
         return None
 
 
-def _read_value(node: Node, type: Type, reading: Reading) -> Value:
+def _read_value(node: Node, type: Type, reading: TreeReading) -> Value:
     """Returns a value that is not NULL, or None after noting a mistake."""
     content = node.content
     if isinstance(content, tuple | Mapping):
@@ -226,7 +226,7 @@ def _read_value(node: Node, type: Type, reading: Reading) -> Value:
     return None
 
 
-def _read_bounds(node: Node, fields: Mapping[str, Node], type: Type, reading: Reading) -> tuple[Value, Value]:
+def _read_bounds(node: Node, fields: Mapping[str, Node], type: Type, reading: TreeReading) -> tuple[Value, Value]:
     given = [f for f in ("lower", "upper") if f in fields]
     if given and type.kind in (Kind.TEXT, Kind.BOOLEAN):
         reading.refuse(fields[given[0]], f"a column of type {type} has no bounds")
@@ -246,7 +246,7 @@ def _says_both(node: Node) -> bool:
     return isinstance(node.content, Mapping) and "lower" in node.content and "upper" in node.content
 
 
-def _read_keys(node: Node, type: Type, nullable: bool, reading: Reading) -> dict[Value, Node]:
+def _read_keys(node: Node, type: Type, nullable: bool, reading: TreeReading) -> dict[Value, Node]:
     """Returns the keys in order, each with its place."""
     items = reading.items(node)
     if items == ():
@@ -261,7 +261,7 @@ def _read_keys(node: Node, type: Type, nullable: bool, reading: Reading) -> dict
     return first
 
 
-def _read_randomized(fields: Mapping[str, Node], type: Type, reading: Reading) -> Randomized | None:
+def _read_randomized(fields: Mapping[str, Node], type: Type, reading: TreeReading) -> Randomized | None:
     """Returns how a column's values were reported; its categories stand for keys and bounds."""
     before = len(reading.problems)
     for other in ("keys", "keys_from", "lower", "upper", "max_total", "nullable"):
@@ -287,7 +287,7 @@ def _read_randomized(fields: Mapping[str, Node], type: Type, reading: Reading) -
     return Randomized(epsilon=epsilon, categories=tuple(categories))
 
 
-def _require_inside(keys: Mapping[Value, Node], lower: Value, upper: Value, reading: Reading) -> None:
+def _require_inside(keys: Mapping[Value, Node], lower: Value, upper: Value, reading: TreeReading) -> None:
     low, high = number_of(lower), number_of(upper)
     for key, item in keys.items():
         number = number_of(key)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.tree import Node, TreeReading, Word
 from dpquery.plan.logical import Ownership
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class RowsToMeasure(Enum):
 AUTO = RowsToMeasure.AUTO
 
 
-def read_rows(node: Node, reading: Reading) -> int | RowsToMeasure | None:
+def read_rows(node: Node, reading: TreeReading) -> int | RowsToMeasure | None:
     """Returns `max_rows` as a number or AUTO, or None after noting a mistake."""
     content = node.content
     if content == AUTO.value or (isinstance(content, Word) and content.plain and content.text == AUTO.value):
@@ -56,7 +56,7 @@ def require_rows(
     owners: Mapping[str, Ownership],
     unit: str | None,
     defaults: Node | None,
-    reading: Reading,
+    reading: TreeReading,
 ) -> None:
     """Notes tables of which nothing says how many rows one unit has.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import plain, shown, suggestion
 from dpquery.catalog.rows import RowsToMeasure, has_one_row, read_rows
-from dpquery.catalog.tree import Node, Reading
+from dpquery.catalog.tree import Node, TreeReading
 from dpquery.plan.calendar import By
 from dpquery.plan.logical import Ownership
 from dpquery.plan.strata import Strata
@@ -24,7 +24,7 @@ _PERIOD = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.ASCII)
 
 
 def read_bounds(
-    node: Node, columns: Columns, keys_from: Container[str], reading: Reading
+    node: Node, columns: Columns, keys_from: Container[str], reading: TreeReading
 ) -> tuple[int | RowsToMeasure | None, Strata | None]:
     """Returns `max_rows` of a table, and its strata if it has some; None after noting a mistake.
 
@@ -55,7 +55,9 @@ def in_words(strata: Strata) -> str:
     return f"{'value' if strata.by is None else strata.by.value} of {plain(strata.column)}"
 
 
-def _read_entry(text: str, node: Node, columns: Columns, keys_from: Container[str], reading: Reading) -> Strata | None:
+def _read_entry(
+    text: str, node: Node, columns: Columns, keys_from: Container[str], reading: TreeReading
+) -> Strata | None:
     most, by, name = reading.count(node), None, text
     matched = _PERIOD.fullmatch(text) if text not in columns else None
     if matched is not None:
@@ -91,7 +93,7 @@ def _fault(column: ColumnDeclaration, by: By | None, *, has_keys: bool) -> str:
 
 
 def check_strata(
-    drafts: Mapping[str, TableDraft], owners: Mapping[str, Ownership], unit: str | None, reading: Reading
+    drafts: Mapping[str, TableDraft], owners: Mapping[str, Ownership], unit: str | None, reading: TreeReading
 ) -> None:
     """Notes strata of tables in which they bound nothing, or which have other weights beside."""
     for name, draft in drafts.items():

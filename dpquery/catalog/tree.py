@@ -62,7 +62,7 @@ def inside(path: str, name: str) -> str:
 
 
 @dataclass(slots=True)
-class Reading:
+class TreeReading:
     """The mistakes found so far. Its methods read a node as what is expected there, or note a mistake and return
     None; what is broken already is passed over in silence.
 
@@ -166,7 +166,7 @@ class Reading:
             self.refuse(node, f"expected {what}")
 
 
-def tree_of_python(value: object, path: str, reading: Reading, depth: int = 0) -> Node:
+def tree_of_python(value: object, path: str, reading: TreeReading, depth: int = 0) -> Node:
     """Returns a Python value as a tree, deeply copied. Exact types alone: subclasses are refused."""
     if depth > DEEPEST:
         reading.refuse_at(0, path, "nested too deeply")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.tree import Node, TreeReading, Word
 
 VERSION = 2
 MOVED = (
@@ -14,7 +14,7 @@ MOVED = (
 )
 
 
-def require_version(root: Node, said: Node | None, reading: Reading) -> None:
+def require_version(root: Node, said: Node | None, reading: TreeReading) -> None:
     """Notes a file that says no version, or another one than this.
 
     Args:

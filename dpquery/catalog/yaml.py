@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from dpquery.catalog.names import shown
-from dpquery.catalog.tree import DEEPEST, Broken, Node, Reading, Word, inside
+from dpquery.catalog.tree import DEEPEST, Broken, Node, TreeReading, Word, inside
 from dpquery.errors import CatalogError
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes
@@ -38,7 +38,7 @@ def read_file(path: str | os.PathLike[str]) -> str:
         raise CatalogError(f"{file.name}:{line}: is not UTF-8; save the file in that encoding") from None
 
 
-def tree_of_yaml(text: str, reading: Reading) -> Node:
+def tree_of_yaml(text: str, reading: TreeReading) -> Node:
     """Returns the one document of a YAML text as a tree. A text that is no YAML at all raises CatalogError."""
     prefix = f"{reading.source}: " if reading.source else ""
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
@@ -71,7 +71,7 @@ def _line(event: yaml.Event) -> int:
     return mark.line + 1 if mark else 0
 
 
-def _document(events: Iterator[yaml.Event], reading: Reading) -> Node:
+def _document(events: Iterator[yaml.Event], reading: TreeReading) -> Node:
     next(events)  # start of the stream
     if isinstance(next(events), yaml.StreamEndEvent):
         raise CatalogError(f"{reading.source}: the catalog is empty" if reading.source else "the catalog is empty")
@@ -83,7 +83,9 @@ def _document(events: Iterator[yaml.Event], reading: Reading) -> Node:
     return root
 
 
-def _node(event: yaml.Event, events: Iterator[yaml.Event], reading: Reading, path: str, line: int, depth: int) -> Node:
+def _node(
+    event: yaml.Event, events: Iterator[yaml.Event], reading: TreeReading, path: str, line: int, depth: int
+) -> Node:
     """Returns the node that begins with this event; `line` is that of its name, or its own."""
     if depth > DEEPEST:
         reading.refuse_at(line, path[:200], "nested too deeply")
@@ -103,14 +105,14 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], reading: Reading, pat
     return Node(_mapping(events, reading, path, depth + 1), path, line)
 
 
-def _sequence(events: Iterator[yaml.Event], reading: Reading, path: str, depth: int) -> tuple[Node, ...]:
+def _sequence(events: Iterator[yaml.Event], reading: TreeReading, path: str, depth: int) -> tuple[Node, ...]:
     items: list[Node] = []
     while not isinstance(event := next(events), yaml.SequenceEndEvent):
         items.append(_node(event, events, reading, f"{path}[{len(items)}]", _line(event), depth))
     return tuple(items)
 
 
-def _mapping(events: Iterator[yaml.Event], reading: Reading, path: str, depth: int) -> dict[str, Node]:
+def _mapping(events: Iterator[yaml.Event], reading: TreeReading, path: str, depth: int) -> dict[str, Node]:
     entries: dict[str, Node] = {}
     lines: dict[str, int] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):

@@ -40,7 +40,7 @@ class DamagedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class EncryptionKey:
     """A key of 32 bytes, which nothing shows.
 
     Attributes:
@@ -64,7 +64,7 @@ class Key:
         return AESGCM(derived)
 
 
-def key_of(given: object) -> Key | None:
+def key_of(given: object) -> EncryptionKey | None:
     """Returns the key that is given: 32 bytes, a string of them, the `Path` of a file that only its owner may read, or
     where nothing is given what the environment's `DPQUERY_KEY` says, if that is set.
 
@@ -74,10 +74,10 @@ def key_of(given: object) -> Key | None:
     if given is None:
         said = os.environ.get(VARIABLE)
         return None if not said else _of_text(said, f"{VARIABLE} is not a key")
-    if isinstance(given, Key):
+    if isinstance(given, EncryptionKey):
         return given
     if isinstance(given, bytes):
-        return Key(given)
+        return EncryptionKey(given)
     if isinstance(given, str):
         return _of_text(given, "the key is a string that is not one (name a file as pathlib.Path)")
     if isinstance(given, Path):
@@ -85,7 +85,7 @@ def key_of(given: object) -> Key | None:
     raise CatalogError(f"a key is bytes, a string or the Path of a file, not a {type(given).__name__}")
 
 
-def _of_text(text: str, otherwise: str) -> Key:
+def _of_text(text: str, otherwise: str) -> EncryptionKey:
     text = text.strip()
     found = b""
     if re.fullmatch(r"[0-9a-fA-F]{64}", text):
@@ -97,7 +97,7 @@ def _of_text(text: str, otherwise: str) -> Key:
             found = b""
     if len(found) != 32:
         raise CatalogError(f"{otherwise}: it has to be {_FORMS}, as from `openssl rand -hex 32`")
-    return Key(found)
+    return EncryptionKey(found)
 
 
 def _read(path: Path) -> str:
@@ -125,7 +125,7 @@ class Writer(io.RawIOBase):
         path: Of a file that is not there.
     """
 
-    def __init__(self, path: str | os.PathLike[str], key: Key) -> None:
+    def __init__(self, path: str | os.PathLike[str], key: EncryptionKey) -> None:
         salt = os.urandom(SALT)
         self._cipher, self._header = key.of_file(salt), MAGIC + key.name + salt
         self._held, self._pieces, self._size = bytearray(), 0, 0
@@ -161,12 +161,12 @@ class Writer(io.RawIOBase):
         super().close()
 
 
-def create(path: str | os.PathLike[str], key: Key | None) -> Any:
+def create(path: str | os.PathLike[str], key: EncryptionKey | None) -> Any:
     """Returns a new file to be written, only for its owner; sealed, where there is a key."""
     return Writer(path, key) if key else open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-class Reader(io.RawIOBase):
+class EncryptedFileReader(io.RawIOBase):
     """A sealed file, each piece of which is checked as it is read.
 
     Threads may read at once: each has its own place, as the engine first seeks and then reads.
@@ -175,7 +175,7 @@ class Reader(io.RawIOBase):
         DamagedError: By the constructor or any reading.
     """
 
-    def __init__(self, path: str | os.PathLike[str], key: Key) -> None:
+    def __init__(self, path: str | os.PathLike[str], key: EncryptionKey) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
         try:
             self._header = _header(os.pread(self._descriptor, HEADER, 0), key)
@@ -251,7 +251,7 @@ def _nonce(number: int, is_last: bool) -> bytes:
     return number.to_bytes(11, "big") + bytes([is_last])
 
 
-def _header(stored: bytes, key: Key) -> bytes:
+def _header(stored: bytes, key: EncryptionKey) -> bytes:
     if len(stored) < HEADER or not is_sealed(stored):
         raise DamagedError("is not encrypted")
     if not hmac.compare_digest(stored[len(MAGIC) : len(MAGIC) + NAME], key.name):

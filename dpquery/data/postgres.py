@@ -22,7 +22,7 @@ _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _HAS_SNAPSHOT = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
 
 
-class Database:
+class DatabaseSnapshot:
     """One connection in one transaction, which sees the database as it is at its first statement, and writes nothing.
 
     Its methods raise errors of the driver, whose words may hold passwords and values; see `reason`.

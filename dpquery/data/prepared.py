@@ -24,7 +24,7 @@ import pyarrow.parquet as parquet
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import plain
 from dpquery.data.cells import Cut
-from dpquery.data.encrypted_files import VARIABLE, DamagedError, Key, Reader, is_sealed
+from dpquery.data.encrypted_files import VARIABLE, DamagedError, EncryptedFileReader, EncryptionKey, is_sealed
 from dpquery.data.stored_encodings import Forms, step_of
 from dpquery.errors import CatalogError
 from dpquery.units.blocks import Touched
@@ -83,7 +83,7 @@ class PreparedTable:
     forms: Forms
     cut: Cut | None
     rows: Mapping[str, int]
-    key: Key | None = None
+    key: EncryptionKey | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _file(name: str, size: int, digest: str, cell: int, made: str) -> File:
 
 
 def opened(
-    folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str], key: Key | None
+    folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str], key: EncryptionKey | None
 ) -> dict[str, PreparedTable]:
     """Returns the tables of a prepared folder, each file of which was read and is as it was written.
 
@@ -243,7 +243,7 @@ def opened(
     return made
 
 
-def manifest_of(place: Path, key: Key | None = None) -> Manifest:
+def manifest_of(place: Path, key: EncryptionKey | None = None) -> Manifest:
     """Returns the manifest of a prepared folder; raises CatalogError where it has none that was written as it is, or
     another key is needed."""
     _require_own(place, place, stat.S_ISDIR)
@@ -284,7 +284,7 @@ def _path(place: Path, manifest: Manifest, file: File) -> str:
     return str(place / manifest.made / file.name)
 
 
-def _check_file(place: Path, manifest: Manifest, key: Key | None, table: str, shard: int, file: File) -> None:
+def _check_file(place: Path, manifest: Manifest, key: EncryptionKey | None, table: str, shard: int, file: File) -> None:
     """Raises CatalogError unless a file is what the manifest says, and of this preparation, table, shard and cell."""
     path = Path(_path(place, manifest, file))
     _require_own(place, path, stat.S_ISREG)
@@ -296,7 +296,7 @@ def _check_file(place: Path, manifest: Manifest, key: Key | None, table: str, sh
         _refuse(place, f"its file {plain(file.name)} is of another preparation, table or shard")
 
 
-def _check_shards(place: Path, manifest: Manifest, catalog: Catalog, key: Key | None) -> None:
+def _check_shards(place: Path, manifest: Manifest, catalog: Catalog, key: EncryptionKey | None) -> None:
     """Raises CatalogError unless each shard is there once, and no unit has rows in two of them."""
     ranges: dict[int, list[tuple[int, int]]] = {}
     for name, files in manifest.tables.items():
@@ -314,7 +314,7 @@ def _check_shards(place: Path, manifest: Manifest, catalog: Catalog, key: Key | 
         _refuse(place, "units of one shard are in another one")
 
 
-def _check_forms(place: Path, paths: Sequence[str], forms: Forms, key: Key | None) -> None:
+def _check_forms(place: Path, paths: Sequence[str], forms: Forms, key: EncryptionKey | None) -> None:
     """Raises CatalogError unless lattice integers are within the bounds of their lattice."""
     for path in paths:
         for column, lattice in forms.lattices.items():
@@ -323,7 +323,9 @@ def _check_forms(place: Path, paths: Sequence[str], forms: Forms, key: Key | Non
                 _refuse(place, f"its file {plain(Path(path).name)} holds numbers beyond the bounds of their column")
 
 
-def _ends(place: Path, path: str, column: str, key: Key | None, *, may_be_null: bool = False) -> list[tuple[int, int]]:
+def _ends(
+    place: Path, path: str, column: str, key: EncryptionKey | None, *, may_be_null: bool = False
+) -> list[tuple[int, int]]:
     """Returns the least and the largest number in a column of each group of rows, as the file's footer says."""
     footer = _footer(place, Path(path), key)
     names, ends = footer.schema.to_arrow_schema().names, []
@@ -338,23 +340,23 @@ def _ends(place: Path, path: str, column: str, key: Key | None, *, may_be_null: 
     return ends
 
 
-def _footer(place: Path, path: Path, key: Key | None) -> Any:
+def _footer(place: Path, path: Path, key: EncryptionKey | None) -> Any:
     """Returns what a file says of itself."""
     try:
-        with path.open("rb") if key is None else Reader(path, key) as file:
+        with path.open("rb") if key is None else EncryptedFileReader(path, key) as file:
             return parquet.read_metadata(file)
     except (pa.ArrowException, DamagedError):
         _refuse(place, f"its file {plain(path.name)} cannot be read")
 
 
-def _read(place: Path, path: Path, key: Key | None) -> bytes:
+def _read(place: Path, path: Path, key: EncryptionKey | None) -> bytes:
     """Returns what the manifest held before it was sealed, if it was."""
     if key is None:
         content = path.read_bytes()
         problem = f"it is encrypted: give its key, by --key-file, key= or the environment's {VARIABLE}"
         return content if not is_sealed(content) else _refuse(place, problem)
     try:
-        with Reader(path, key) as file:
+        with EncryptedFileReader(path, key) as file:
             return file.read()
     except DamagedError as error:
         problem = str(error)

@@ -22,7 +22,7 @@ from dpquery.data import lakes, postgres, stores
 from dpquery.data.addresses import DATABASES, of_version, path_of, scheme_of, shown
 from dpquery.data.arrow import is_dataset_of_files
 from dpquery.data.csv_lines import read_csv
-from dpquery.data.encrypted_files import Key, create
+from dpquery.data.encrypted_files import EncryptionKey, create
 from dpquery.data.engine_readable import coded, readable
 from dpquery.errors import CatalogError, DPQueryError
 
@@ -30,7 +30,7 @@ KINDS = (*DATABASES, *stores.STORES, *stores.WEB, lakes.ICEBERG)
 """Kinds of addresses that are known."""
 
 
-class Reading:
+class RemoteReading:
     """Reads what lies elsewhere for one opening of a catalog's sources; tables of one database come from one snapshot.
 
     Args:
@@ -38,11 +38,11 @@ class Reading:
         key: With which copies are sealed, if that is given.
     """
 
-    def __init__(self, into: Path | None = None, key: Key | None = None) -> None:
+    def __init__(self, into: Path | None = None, key: EncryptionKey | None = None) -> None:
         self._into, self.key = into, key
-        self._databases: dict[str, postgres.Database] = {}
+        self._databases: dict[str, postgres.DatabaseSnapshot] = {}
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> RemoteReading:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
@@ -80,7 +80,7 @@ class Reading:
         if scheme in DATABASES:
             place, _, name = str(source).partition("#")
             if place not in self._databases:
-                self._databases[place] = postgres.Database(place)
+                self._databases[place] = postgres.DatabaseSnapshot(place)
             return self._databases[place].read(name or table.replace("%", "%25").replace(".", "%2E"), columns)
         if scheme == lakes.ICEBERG or (path and lakes.is_iceberg(of_version(path)[0])):
             place, version = of_version(path or str(source))
@@ -96,7 +96,7 @@ class Reading:
 
     def _stored(self, table: str, address: str, columns: Sequence[str]) -> pa.RecordBatchReader:
         place, version = of_version(address)
-        store = None if version is not None else stores.Store(address)
+        store = None if version is not None else stores.ObjectStore(address)
         if store is None or store.is_delta:
             return lakes.read_delta(lakes.delta_table(place, version), columns)
         if not store.files:

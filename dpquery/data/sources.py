@@ -19,10 +19,10 @@ import pyarrow.feather as feather
 from dpquery.catalog.names import quoted
 from dpquery.data.arrow import arrow_type, is_dataset, is_frame
 from dpquery.data.csv_lines import read_csv
-from dpquery.data.encrypted_files import Key
+from dpquery.data.encrypted_files import EncryptionKey
 from dpquery.data.engine_readable import coded, readable
 from dpquery.data.prepared import PreparedTable
-from dpquery.data.remote_sources import Reading, kind_of
+from dpquery.data.remote_sources import RemoteReading, kind_of
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
 
@@ -56,7 +56,7 @@ class Source:
     database: str | None = None
     prepared: PreparedTable | None = None
     is_own: bool = False
-    key: Key | None = None
+    key: EncryptionKey | None = None
 
 
 def open_source(
@@ -64,7 +64,7 @@ def open_source(
     source: object,
     columns: Mapping[str, Type],
     zones: Mapping[str, str] | None = None,
-    reading: Reading | None = None,
+    reading: RemoteReading | None = None,
 ) -> Source:
     """Returns the data of a declared table.
 
@@ -187,7 +187,7 @@ def _read_feather(table: str, files: list[str]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def parquet_scan(files: Iterable[str], key: Key | None = None, *, about: int | None = None) -> str:
+def parquet_scan(files: Iterable[str], key: EncryptionKey | None = None, *, about: int | None = None) -> str:
     """Returns SQL that reads Parquet files as one table; sealed ones, where there is a key.
 
     Args:
@@ -209,7 +209,7 @@ def prepared_scan(table: PreparedTable, files: Iterable[str]) -> str:
     return parquet_scan(read, table.key, about=1 << sum(table.rows[file] for file in read).bit_length())
 
 
-def address(path: str | os.PathLike[str], key: Key | None) -> str:
+def address(path: str | os.PathLike[str], key: EncryptionKey | None) -> str:
     """Returns what an engine calls a file: its path, or of a sealed one an address that only works with the key."""
     return f"{'' if key is None else SEALED}{os.fspath(path)}"
 

@@ -31,7 +31,7 @@ class StoredFile:
     open: Callable[[], Any]
 
 
-class Store:
+class ObjectStore:
     """What an address means: the file, or the Parquet files in a folder, or what a glob matches.
 
     Its methods raise errors of Arrow and the operating system, whose words may hold keys; see `reason`.

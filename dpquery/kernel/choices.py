@@ -20,7 +20,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class SideWeights:
     """The weights between two choices, in order, and the first and the last candidate there, of each group.
 
     A value that equals a choice is on both sides of it, with a part of its weight on each; secret.
@@ -80,7 +80,7 @@ def choose_together(
     if len(histogram.weight) and int(histogram.weight.max()) >= LARGEST_UTILITY // weight:
         raise InternalError("a histogram holds an impossible value")
     whole = Histogram(group=histogram.group, value=histogram.value, weight=histogram.weight * weight)
-    start = Side(
+    start = SideWeights(
         weights=exponential.in_order(whole, aggregate.measures[family[0]], groups),
         first=np.full(groups, first),
         last=np.full(groups, last),
@@ -102,14 +102,16 @@ def choose_together(
     return chosen
 
 
-def _sides(side: Side, measure: Measure, chosen: Integers, noise: NoiseLaw, groups: int) -> tuple[Side, Side]:
+def _sides(
+    side: SideWeights, measure: Measure, chosen: Integers, noise: NoiseLaw, groups: int
+) -> tuple[SideWeights, SideWeights]:
     if noise.divider is None:
         raise InternalError("a quantile with others on its sides divides the values that equal it")
     drawn = samplers.discrete_laplace(noise.divider, groups)
     below, above = divide(side.weights, measure, chosen, drawn)
     return (
-        Side(weights=below, first=side.first, last=chosen),
-        Side(weights=above, first=chosen, last=side.last),
+        SideWeights(weights=below, first=side.first, last=chosen),
+        SideWeights(weights=above, first=chosen, last=side.last),
     )
 
 

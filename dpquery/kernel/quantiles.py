@@ -30,7 +30,7 @@ DIVIDING = Fraction(1, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QuantileNode:
     """Where a quantile stands in the tree of those that are chosen together.
 
     Attributes:
@@ -48,7 +48,7 @@ class Place:
 
 
 @lru_cache(maxsize=256)
-def tree(targets: tuple[Fraction, ...]) -> tuple[Place, ...]:
+def tree(targets: tuple[Fraction, ...]) -> tuple[QuantileNode, ...]:
     """Returns the places of ascending targets between 0 and 1, each once.
 
     Example:
@@ -58,7 +58,7 @@ def tree(targets: tuple[Fraction, ...]) -> tuple[Place, ...]:
     ends = (Fraction(0), *targets, Fraction(1))
     if any(high <= low for low, high in pairwise(ends)):
         raise InternalError("targets of quantiles that are chosen together ascend between 0 and 1")
-    found: dict[int, Place] = {}
+    found: dict[int, QuantileNode] = {}
     sides = [(0, 0, len(targets))]
     while sides:
         level, first, end = sides.pop()
@@ -67,7 +67,7 @@ def tree(targets: tuple[Fraction, ...]) -> tuple[Place, ...]:
         middle = (first + end) // 2
         low = targets[first - 1] if first else Fraction(0)
         high = targets[end] if end < len(targets) else Fraction(1)
-        found[middle] = Place(
+        found[middle] = QuantileNode(
             level=level,
             before=first - 1 if first else None,
             after=end if end < len(targets) else None,
@@ -114,7 +114,7 @@ def family_of(aggregate: PrivateAggregate, measure: Measure) -> tuple[Measure, .
     return () if known is None else known[0]
 
 
-def places_of(family: Sequence[Measure]) -> tuple[Place, ...]:
+def places_of(family: Sequence[Measure]) -> tuple[QuantileNode, ...]:
     """Returns the places of measures that are chosen together."""
     return tree(tuple(measure.target or Fraction(0) for measure in family))
 
@@ -230,7 +230,7 @@ def rank_errors(aggregate: PrivateAggregate, scales: Sequence[Scale], failure: F
     return found
 
 
-def _above(places: Sequence[Place], own: int) -> list[int]:
+def _above(places: Sequence[QuantileNode], own: int) -> list[int]:
     """Returns those among whose sides the place is: on each level above it one of its two ends is chosen there."""
     found: list[int] = []
     while places[own].level:

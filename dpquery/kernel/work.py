@@ -10,7 +10,7 @@ from dpquery.units.costs import SORT, STEP, lengths
 from dpquery.units.declarations import Declarations
 from dpquery.units.public_work import PUBLIC_PART
 from dpquery.units.sizes import Sizes, Unbounded
-from dpquery.units.work import Part, Work
+from dpquery.units.work import OperatorCost, Work
 
 TEXTS = 1_000_000
 """Bytes of text that one stored row may have in memory."""
@@ -31,7 +31,7 @@ class Allowed:
     sizes: Sizes
 
 
-def parts_of(plan: BudgetedPlan, declared: Declarations, sizes: Sizes) -> tuple[Part, ...]:
+def parts_of(plan: BudgetedPlan, declared: Declarations, sizes: Sizes) -> tuple[OperatorCost, ...]:
     """Returns what each operator of a plan costs for one stored row, one measured table after another.
 
     Source:
@@ -40,7 +40,7 @@ def parts_of(plan: BudgetedPlan, declared: Declarations, sizes: Sizes) -> tuple[
     return tuple(part for one in plan.aggregates for part in _of_aggregate(one.aggregate, declared, sizes))
 
 
-def steps_of(parts: Iterable[Part]) -> int:
+def steps_of(parts: Iterable[OperatorCost]) -> int:
     """Returns steps from characters, rounded up."""
     return -(-sum(part.characters for part in parts) // STEP)
 
@@ -61,7 +61,7 @@ def require_bounded(plan: BudgetedPlan, declared: Declarations, allowed: Allowed
         raise _refused(parts, f"{held:,} bytes of text", f"{TEXTS:,}", max(parts, key=lambda p: p.held))
 
 
-def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Sizes) -> list[Part]:
+def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Sizes) -> list[OperatorCost]:
     """Each row is put into its group, counted in each measure, and for some measures sorted."""
     if not aggregate.measures:
         return []
@@ -76,11 +76,13 @@ def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Si
     sorts = sum(count in (*CHOICES, Count.DECIDING) for count in counts) + 2 * counts.count(Count.DISTINCT)
     texts = sum(longest[id] for id in needed)
     characters = STEP * (1 + len(needed) + len(aggregate.measures)) + texts + sorts * SORT
-    measured = Part(what="what is measured", rows=rows, characters=rows * characters, held=rows * texts, span=None)
+    measured = OperatorCost(
+        what="what is measured", rows=rows, characters=rows * characters, held=rows * texts, span=None
+    )
     return [*work.parts, measured]
 
 
-def _refused(parts: tuple[Part, ...], found: str, most: str, dearest: Part) -> Unbounded:
+def _refused(parts: tuple[OperatorCost, ...], found: str, most: str, dearest: OperatorCost) -> Unbounded:
     """Returns the refusal, which names the operator that costs most and, if it has many rows, the join they are of."""
     reason = f"one stored row may cause {found} here, but at most {most} are allowed"
     joins = [part for part in parts if part.what == "a join" and part.rows > 1]

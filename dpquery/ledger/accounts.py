@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dpquery.errors import InvalidLossError
 from dpquery.plan.calendar import name_of, number_named
-from dpquery.units.blocks import NONE, UNDATED, WHOLE, Axis, Touched
+from dpquery.units.blocks import NONE, UNDATED, WHOLE, BlockRange, Touched
 
 SEPARATOR = "\x1f"
 """In no analyst's name, as it is not printable."""
@@ -17,12 +17,12 @@ TOTAL = f"{SEPARATOR}total"
 """The account of all charges, to any blocks, without a limit of its own: what the mark follows."""
 
 
-def family(name: str, axis: Axis | None) -> tuple[str, ...]:
+def family(name: str, axis: BlockRange | None) -> tuple[str, ...]:
     """Returns all accounts of an analyst, the whole first; without blocks there is one."""
     return (name,) if axis is None else (name, *(f"{name}{SEPARATOR}{block}" for block in axis.blocks))
 
 
-def field_of(analyst: str, touched: Touched | None, axis: Axis | None) -> str:
+def field_of(analyst: str, touched: Touched | None, axis: BlockRange | None) -> str:
     """Returns how an entry names an analyst and the blocks that are charged: None, and what reaches beyond the axis or
     is empty, is the whole."""
     if axis is None:
@@ -34,7 +34,7 @@ def field_of(analyst: str, touched: Touched | None, axis: Axis | None) -> str:
     return f"{analyst}{SEPARATOR}{','.join([*parts, *([UNDATED] if touched.undated else [])])}"
 
 
-def meant(field: str, axis: Axis | None) -> tuple[str, tuple[str, ...]]:
+def meant(field: str, axis: BlockRange | None) -> tuple[str, tuple[str, ...]]:
     """Returns the analyst that a field names, and the suffixes of the accounts; raises ValueError on what `field_of`
     does not write."""
     if axis is None:
@@ -58,13 +58,13 @@ def shown(field: str) -> str:
     return "all blocks" if blocks == WHOLE else blocks.replace("..", " to ").replace(",", ", ")
 
 
-def widened(axis: Axis | None, first: str | None, last: str | None) -> Axis:
+def widened(axis: BlockRange | None, first: str | None, last: str | None) -> BlockRange:
     """Returns an axis that reaches to blocks of these names; raises InvalidLossError unless it grows."""
     if axis is None:
         raise InvalidLossError("this ledger has no blocks", advice="Blocks are declared when a ledger is created.")
     try:
         ends = [None if name is None else number_named(name, axis.by) for name in (first, last)]
-        grown = Axis(
+        grown = BlockRange(
             by=axis.by,
             first=axis.first if ends[0] is None else ends[0],
             last=axis.last if ends[1] is None else ends[1],
@@ -78,7 +78,7 @@ def widened(axis: Axis | None, first: str | None, last: str | None) -> Axis:
     return grown
 
 
-def contains(grown: Axis, axis: Axis) -> bool:
+def contains(grown: BlockRange, axis: BlockRange) -> bool:
     """Whether an axis has all blocks of another."""
     return grown.by is axis.by and grown.first <= axis.first and axis.last <= grown.last
 

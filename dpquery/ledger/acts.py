@@ -8,7 +8,7 @@ from dpquery.ledger.accounts import widened
 from dpquery.ledger.amendments import amended
 from dpquery.ledger.book import Book
 from dpquery.ledger.entries import act, check_analyst
-from dpquery.ledger.schema import DATASET, NOTHING, Kind
+from dpquery.ledger.schema import DATASET, NOTHING, EntryKind
 from dpquery.units.declarations import Declarations
 
 
@@ -30,7 +30,7 @@ class Acts(Book):
         account, text = DATASET if analyst is None else check_analyst(analyst), act(by, why, budget)
         with self._writing() as log:
             units = owner.new_limit(self._replay, account, budget)
-            level = self._append(log, Kind.LIMIT, account, units, text)
+            level = self._append(log, EntryKind.LIMIT, account, units, text)
         return self._settle(level)
 
     def extend_blocks(self, *, first: str | None = None, last: str | None = None, by: str, why: str) -> int:
@@ -41,7 +41,7 @@ class Acts(Book):
         with self._writing() as log:
             grown = widened(self._terms.axis, first, last)
             text = act(by, why, blocks=(grown.first, grown.last))
-            level = self._append(log, Kind.BLOCKS, DATASET, NOTHING, text)
+            level = self._append(log, EntryKind.BLOCKS, DATASET, NOTHING, text)
         return self._settle(level)
 
     def amend(self, declarations: Declarations, *, by: str, why: str) -> int | None:
@@ -51,13 +51,13 @@ class Acts(Book):
             made = amended(self._terms.declarations, declarations)
             if made.fingerprint() == self._terms.declarations.fingerprint():
                 return None
-            level = self._append(log, Kind.AMEND, DATASET, NOTHING, act(by, why, declarations=made))
+            level = self._append(log, EntryKind.AMEND, DATASET, NOTHING, act(by, why, declarations=made))
         return self._settle(level)
 
     def new_data_version(self, *, by: str, why: str) -> str:
         """Returns the name of a new version of the data, recorded by the owner. Nothing is given back for new data."""
         text = act(by, why)
         with self._writing() as log:
-            level = self._append(log, Kind.DATA, DATASET, NOTHING, text)
+            level = self._append(log, EntryKind.DATA, DATASET, NOTHING, text)
         self._settle(level)
         return self.data_version

@@ -18,7 +18,7 @@ from dpquery.ledger import accounts, schema, store_locations
 from dpquery.ledger.entries import check_analyst
 from dpquery.ledger.mark import REMEDY, Checkpoint, MarkFile, Remembered
 from dpquery.ledger.replay import Replay, begun
-from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, Kind, Mark, Record
+from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, EntryKind, Mark, Record
 from dpquery.ledger.store import Log
 from dpquery.ledger.store_locations import Place
 from dpquery.ledger.terms import Terms, least, most
@@ -169,7 +169,7 @@ class Book:
             position = log.find(seq)
         return known if position is None else schema.glance(next(log.lines(position))[1])[2]
 
-    def _append(self, log: Log, kind: Kind, account: str, units: LedgerAmount, text: str) -> Checkpoint:
+    def _append(self, log: Log, kind: EntryKind, account: str, units: LedgerAmount, text: str) -> Checkpoint:
         """Adds an entry, and what goes with it: which entries were answered, and a checkpoint where one is due."""
         answered, replay = set(self._answered), self._replay
         chain, records = replay.chain, list[Record]()
@@ -221,7 +221,7 @@ class Book:
                 place = f" in {accounts.shown(field)}" if self._terms.axis else ""
                 reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
                 raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
-            level = self._append(log, Kind.CHARGE, field, units, text)
+            level = self._append(log, EntryKind.CHARGE, field, units, text)
         return self._settle(level)
 
     def _family(self, analyst: str | None) -> dict[str, str]:

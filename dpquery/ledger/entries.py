@@ -12,7 +12,7 @@ from dpquery.kernel.accountant import Budget, from_units
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger import schema
 from dpquery.ledger.accounts import SEPARATOR
-from dpquery.ledger.schema import DATASET, Kind, Record, budget_to_list
+from dpquery.ledger.schema import DATASET, EntryKind, Record, budget_to_list
 from dpquery.units.declarations import Declarations
 
 LONGEST_NAME = 100
@@ -47,7 +47,7 @@ class Entry:
     loss: PrivacyLoss
     query: str
     state: State
-    kind: Kind = Kind.CHARGE
+    kind: EntryKind = EntryKind.CHARGE
     by: str = ""
     why: str = ""
     hash: str = ""
@@ -79,12 +79,12 @@ def told(lines: Sequence[str], answered: Iterable[int]) -> list[Entry]:
 def _entry(record: Record, is_answered: bool) -> Entry:
     time, account, (epsilon, delta, rho), text = record.content
     loss = from_units((epsilon, delta, rho))
-    if Kind(record.kind) is not Kind.CHARGE:
+    kind = EntryKind(record.kind)
+    if kind is not EntryKind.CHARGE:
         said = json.loads(text)
-        kinds = {"kind": Kind(record.kind), "state": State.DECIDED, "query": "", "by": said["by"], "why": said["why"]}
+        kinds = {"kind": kind, "state": State.DECIDED, "query": "", "by": said["by"], "why": said["why"]}
     else:
-        state = State.ANSWERED if is_answered else State.PENDING
-        kinds = {"kind": Kind.CHARGE, "state": state, "query": text}
+        kinds = {"kind": kind, "state": State.ANSWERED if is_answered else State.PENDING, "query": text}
     analyst, _, blocks = account.partition(SEPARATOR)
     return Entry(seq=record.seq, time=time, analyst=analyst, loss=loss, hash=record.hash, blocks=blocks, **kinds)
 

@@ -21,11 +21,11 @@ from dpquery.ledger import disk, owner, schema, store_locations
 from dpquery.ledger.acts import Acts
 from dpquery.ledger.book import Book, now
 from dpquery.ledger.entries import Entry, State, act, check_analyst, told
-from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, Kind
+from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, EntryKind
 from dpquery.units.blocks import Touched
 from dpquery.units.declarations import Declarations
 
-__all__ = ["Entry", "Kind", "Ledger", "State"]
+__all__ = ["Entry", "EntryKind", "Ledger", "State"]
 
 LONGEST_QUERY = 10_000
 Place = str | os.PathLike[str]
@@ -109,7 +109,7 @@ class Ledger(Acts):
             holds = partial(ledger._holds, log)
             units = owner.lost(ledger._replay, ledger._marks, holds, is_mark_lost=is_mark_lost)
             levels = owner.kept(ledger._replay, ledger._marks, holds)
-            head = ledger._append(log, Kind.RESTORE, DATASET, units, text)
+            head = ledger._append(log, EntryKind.RESTORE, DATASET, units, text)
         ledger._store.sync()
         ledger._marks.replace(ledger._terms.identity, [*levels, head])
         return ledger.entries()[-1]

@@ -13,9 +13,9 @@ from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import Budget, LedgerAmount
 from dpquery.ledger import accounts, schema
 from dpquery.ledger.amendments import differences
-from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, NOTHING, Kind, Mark, Record
+from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, NOTHING, EntryKind, Mark, Record
 from dpquery.ledger.terms import founded, minus, plus, units_of, version_of, widest
-from dpquery.units.blocks import Axis
+from dpquery.units.blocks import BlockRange
 from dpquery.units.declarations import Declarations
 
 RECENT = 4096  # entries whose hashes are at hand
@@ -138,24 +138,24 @@ class Replay:
 
     def _apply(self, record: Record, account: str, units: LedgerAmount, text: str) -> bool:
         """Whether an entry was allowed; the state after it."""
-        match Kind(record.kind):
-            case Kind.CHARGE:
+        match EntryKind(record.kind):
+            case EntryKind.CHARGE:
                 analyst = accounts.meant(account, self.terms.axis)[0]
                 allowed = analyst != DATASET and self.allows(account, units)
                 self._open(analyst)
                 for name in dict.fromkeys([*self.terms.charged(account), self.terms.total]):
                     self._sums[name] = plus(self.spent(name), units)
                 return allowed
-            case Kind.LIMIT:
+            case EntryKind.LIMIT:
                 return self._limit(account, units, schema.budget_from_list(json.loads(text)["budget"]))
-            case Kind.DATA:
+            case EntryKind.DATA:
                 self.terms = replace(self.terms, data_version=version_of(record.seq, record.hash))
                 return account == DATASET and units == NOTHING
-            case Kind.BLOCKS:
+            case EntryKind.BLOCKS:
                 return account == DATASET and units == NOTHING and self._extend(*json.loads(text)["blocks"])
-            case Kind.AMEND:
+            case EntryKind.AMEND:
                 return account == DATASET and units == NOTHING and self._amend(json.loads(text)["declarations"])
-            case Kind.RESTORE:
+            case EntryKind.RESTORE:
                 for name in [*dict.fromkeys([*self.terms.budgets, *self._sums])]:
                     self._sums[name] = plus(self.spent(name), units)
                 lost = plus(self.terms.lost, units)
@@ -172,7 +172,7 @@ class Replay:
         axis, declarations = self.terms.axis, self.terms.declarations
         if axis is None:
             return False
-        grown = Axis(by=axis.by, first=first, last=last)
+        grown = BlockRange(by=axis.by, first=first, last=last)
         for whole in [name for name in self._sums if accounts.is_whole(name)]:
             for name in accounts.family(whole, grown):
                 self._sums.setdefault(name, self._sums[whole])

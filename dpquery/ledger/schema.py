@@ -29,7 +29,7 @@ FOUNDING, ANSWERED, CHECKPOINT = "founding", "answered", "checkpoint"
 DIGITS = 64  # of a hash
 
 
-class Kind(Enum):
+class EntryKind(Enum):
     """What an entry records."""
 
     CHARGE = "charge"
@@ -63,7 +63,7 @@ class Record:
 
     Attributes:
         seq: The number of the entry; of another record, that of the last entry before it.
-        kind: A value of `Kind`, or one of FOUNDING, ANSWERED and CHECKPOINT.
+        kind: A value of `EntryKind`, or one of FOUNDING, ANSWERED and CHECKPOINT.
         content: What follows number and kind.
         line: The whole line, without its end.
     """

@@ -9,7 +9,7 @@ from functools import lru_cache
 from dpquery.kernel.accountant import Budget, LedgerAmount, limit_of, to_units
 from dpquery.ledger import accounts, schema
 from dpquery.ledger.schema import DATASET, NOTHING, Record
-from dpquery.units.blocks import Axis
+from dpquery.units.blocks import BlockRange
 from dpquery.units.declarations import Declarations
 
 
@@ -40,7 +40,7 @@ class Terms:
         return len(self.budgets) == 1
 
     @property
-    def axis(self) -> Axis | None:
+    def axis(self) -> BlockRange | None:
         """The blocks that have accounts, where rows are in blocks."""
         return self.declarations.blocks
 

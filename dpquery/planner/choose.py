@@ -13,7 +13,7 @@ from dpquery.kernel.accountant import Budget, charge_of
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.planner.budget.aims import Aim, aims_of, check_names
 from dpquery.planner.budget.allocate import QueryBudget, allocate
-from dpquery.planner.budget.targets import Accuracy, allocate_for
+from dpquery.planner.budget.targets import AccuracyTarget, allocate_for
 from dpquery.planner.protect.grouping_sets import expected_errors
 from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.units.declarations import Neighbours
@@ -34,7 +34,7 @@ def choose_together(
     budget: Budget,
     neighbours: Neighbours,
     weights: Mapping[str, Fraction],
-    accuracy: Accuracy | None,
+    accuracy: AccuracyTarget | None,
 ) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan]:
     """Returns the plans of least expected error for queries over the same released tables, with their noise.
 
@@ -121,7 +121,7 @@ def _with_sums(
     budget: Budget,
     neighbours: Neighbours,
     weights: Mapping[str, Fraction],
-    accuracy: Accuracy | None,
+    accuracy: AccuracyTarget | None,
 ) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan, Sequence[Aim]]:
     """Returns the plans of least expected error by what is added up over groups, their noise and their numbers.
 

@@ -16,7 +16,7 @@ from dpquery.kernel.plan import BudgetedPlan
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import LogicalPlan
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.planner.budget.targets import Accuracy
+from dpquery.planner.budget.targets import AccuracyTarget
 from dpquery.planner.choose import all_released, choose_together
 from dpquery.planner.debias.randomised import debiased
 from dpquery.planner.protect.blocks import within_blocks
@@ -58,7 +58,7 @@ class PlanningTerms:
     budget: Budget
     neighbours: Neighbours
     weights: Mapping[str, Fraction]
-    accuracy: Accuracy | None = None
+    accuracy: AccuracyTarget | None = None
     adds_up: bool = True
 
 

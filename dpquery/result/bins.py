@@ -13,7 +13,7 @@ from dpquery.plan.show import names_of, show
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class PlotAxis:
     """What a key stands for.
 
     Attributes:
@@ -45,7 +45,7 @@ class Axis:
         return f"{first:.9g} to <{first + float(self.width):.9g}"
 
 
-def axis_of(aggregate: PrivateAggregate, id: str) -> Axis:
+def axis_of(aggregate: PrivateAggregate, id: str) -> PlotAxis:
     """Returns what a key of a released table stands for."""
     relation = aggregate.source
     expression: Expression = column(relation, id)
@@ -58,14 +58,14 @@ def axis_of(aggregate: PrivateAggregate, id: str) -> Axis:
         relation = relation.source
     expression = _bare(expression)
     if isinstance(expression, Column):
-        return Axis("")
+        return PlotAxis("")
     names = names_of(relation)
     text = show(expression, names)
     found = _bin(expression)
     if found is None:
-        return Axis(text)
+        return PlotAxis(text)
     inner, start, width, truncates = found
-    return Axis(text, show(inner, names), start, width, truncates)
+    return PlotAxis(text, show(inner, names), start, width, truncates)
 
 
 def _bin(expression: Expression) -> tuple[Expression, Fraction, Fraction, bool] | None:

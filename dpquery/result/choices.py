@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpquery.accuracy.brackets import Chosen, brackets
+from dpquery.accuracy.brackets import ReleasedChoice, brackets
 from dpquery.accuracy.counting import COUNTS, Halved, families, share
 from dpquery.accuracy.rules import Floats, Interval
 from dpquery.errors import InternalError
@@ -202,7 +202,7 @@ def _brackets(
         return [None] * len(place.all)
     ranks, nothing = errors_in(table, failure), np.full_like(weight, np.nan)
     chosen = [
-        Chosen(
+        ReleasedChoice(
             target=measures[i].target or Fraction(0),
             ranks=ranks[i],
             beyond=_beyond(table, i),

@@ -39,10 +39,10 @@ from dpquery.plan.logical import (
 from dpquery.plan.noisy_columns import noisy_columns
 from dpquery.plan.types import FLOAT64
 from dpquery.result.added_tables import AddedTable, with_added
-from dpquery.result.bins import Axis, axis_of
+from dpquery.result.bins import PlotAxis, axis_of
 from dpquery.result.choices import Choices, RankError
 from dpquery.result.interval_inputs import Inputs, deciding
-from dpquery.result.propagated_noise import Carried
+from dpquery.result.propagated_noise import PropagatedNoise
 from dpquery.result.released_tables import projected, to_arrow
 
 ONE = Fraction(1)
@@ -76,7 +76,7 @@ class Finished:
     measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
     choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
-    axes: Callable[[], Mapping[str, Axis]] = dict
+    axes: Callable[[], Mapping[str, PlotAxis]] = dict
     hidden: bool = False
     counts: Callable[[], frozenset[str]] = frozenset
     withheld: tuple[tuple[Withheld, int], ...] = ()
@@ -114,7 +114,7 @@ def finish(
     """
     tables = with_added(released, added) if added else tuple(released)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
-    again = Carried(tables=tables, measures=measures, variances=variances or {})
+    again = PropagatedNoise(tables=tables, measures=measures, variances=variances or {})
     annotated, meanings = _carry(result, again) if tables else (result, {})  # what is exact needs no more columns
     measures |= again.totals.keys() | again.spread.keys()
     measures |= {id for id, original in again.items() if original in measures}
@@ -182,7 +182,7 @@ def _counts(
 
 def _axes(
     columns: Sequence[OutputColumn], meanings: Meanings, tables: Sequence[NoisyTable | AddedTable]
-) -> dict[str, Axis]:
+) -> dict[str, PlotAxis]:
     """Returns what the columns that show a group key stand for."""
     known = {id: table.aggregate for table in tables for key in table.aggregate.keys for id in key.columns}
     read = {c.name: meanings.get(c.id) for c in columns}
@@ -190,7 +190,7 @@ def _axes(
     return {name: axis_of(known[id], id) for name, id in keys.items()}
 
 
-def _carry(relation: Relation, again: Carried) -> tuple[Relation, Meanings]:
+def _carry(relation: Relation, again: PropagatedNoise) -> tuple[Relation, Meanings]:
     """Returns the relation with the columns of released tables kept to its top, and what its columns mean in them.
 
     Args:
@@ -224,7 +224,7 @@ def _carry(relation: Relation, again: Carried) -> tuple[Relation, Meanings]:
             assert_never(relation)
 
 
-def _carry_join(join: Join, again: Carried) -> tuple[Relation, Meanings]:
+def _carry_join(join: Join, again: PropagatedNoise) -> tuple[Relation, Meanings]:
     """Columns that both sides keep, of a table that is read on both, are kept by one side under other ids."""
     left, meanings = _carry(join.left, again)
     right, others = _carry(join.right, again)
@@ -235,7 +235,9 @@ def _carry_join(join: Join, again: Carried) -> tuple[Relation, Meanings]:
     return replace(join, left=left, right=right), meanings | others
 
 
-def _kept_as(relation: Relation, meanings: Meanings, ids: set[str], again: Carried) -> tuple[Relation, Meanings]:
+def _kept_as(
+    relation: Relation, meanings: Meanings, ids: set[str], again: PropagatedNoise
+) -> tuple[Relation, Meanings]:
     """Returns the relation, and its meanings, with these ids replaced by new ones."""
     if not ids:
         return relation, meanings
@@ -253,7 +255,7 @@ def _kept_as(relation: Relation, meanings: Meanings, ids: set[str], again: Carri
     return Project(source=relation, columns=tuple(columns)), known
 
 
-def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings]:
+def _carry_project(project: Project, again: PropagatedNoise) -> tuple[Relation, Meanings]:
     source, meanings = _carry(project.source, again)
     given = {column.id for column in project.columns}
     leaves = {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}

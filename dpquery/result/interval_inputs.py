@@ -22,7 +22,7 @@ from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, columns_of
 from dpquery.result.added_tables import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.choices import Choices, RankError
-from dpquery.result.propagated_noise import Carried, laws_of
+from dpquery.result.propagated_noise import PropagatedNoise, laws_of
 from dpquery.result.simultaneous import drawn, failure_of_each
 
 
@@ -46,7 +46,7 @@ class Inputs:
     found: Mapping[str, Expression | None]
     tables: Sequence[NoisyTable | AddedTable]
     measures: frozenset[str]
-    again: Carried
+    again: PropagatedNoise
     choices: Choices | None
     drawn: frozenset[str]
     shown: Mapping[str, tuple[NoiseLaw, int]]
@@ -60,7 +60,7 @@ class Inputs:
         found: Mapping[str, Expression | None],
         tables: Sequence[NoisyTable | AddedTable],
         measures: frozenset[str],
-        again: Carried,
+        again: PropagatedNoise,
         choices: Choices | None,
         shown: Mapping[str, tuple[NoiseLaw, int]],
     ) -> Inputs:
@@ -163,7 +163,7 @@ class _Lazy(Mapping[str, list[Any]]):
         return len(self._table.column_names)
 
 
-def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> Callable[[str, Fraction], float]:
+def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: PropagatedNoise) -> Callable[[str, Fraction], float]:
     found: dict[str, tuple[AnyNoise, Fraction]] = {}
     for table in tables:
         noises: Sequence[AnyNoise] = table.noises

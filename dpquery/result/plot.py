@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpquery.accuracy.intervals import digits_of
 from dpquery.errors import DPQueryError, extra
-from dpquery.result.bins import Axis
+from dpquery.result.bins import PlotAxis
 from dpquery.result.choices import ABOVE, within
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _Drawn:
 
     keys: pa.Table
     numbers: dict[str, tuple[Numbers, Numbers, Numbers]]
-    axes: Mapping[str, Axis]
+    axes: Mapping[str, PlotAxis]
     ranks: Mapping[str, str]
     biased: frozenset[str]
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from dpquery.accuracy.combinations import law_of
 from dpquery.accuracy.noise_shapes import shape_of, variance_of
-from dpquery.accuracy.simulated import LEAST_OF_SUM, AnyLaw, Law, SharedLaw
+from dpquery.accuracy.simulated import LEAST_OF_SUM, AnyLaw, SharedLaw, SimulatedLaw
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Key
 from dpquery.kernel.release import NoisyTable
@@ -35,7 +35,7 @@ class LooseSum:
 
 
 @dataclass(slots=True, kw_only=True)
-class Carried(dict[str, str]):
+class PropagatedNoise(dict[str, str]):
     """As a dict: columns of a table that is read twice, under the id of the second copy, and their own ids.
 
     Attributes:
@@ -142,7 +142,7 @@ def _shared_laws(table: NoisyTable | AddedTable, number: int) -> dict[str, Share
     }
 
 
-def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | None:
+def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> SimulatedLaw | None:
     if isinstance(noise, CombinedNoise):
         return None
     one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
@@ -153,4 +153,4 @@ def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | N
     scale = math.sqrt(variance_of(one) * count)
     if scale < LEAST_OF_SUM or not shape_of(one.mechanism).is_stable:
         return None
-    return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
+    return SimulatedLaw(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))

@@ -17,7 +17,7 @@ from dpquery.kernel.loss import parse_amount
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.release import NoisyTable
 from dpquery.result.added_tables import AddedTable
-from dpquery.result.propagated_noise import Carried
+from dpquery.result.propagated_noise import PropagatedNoise
 
 MARGIN = Fraction(1, 10**9)
 """Relative error of floating point that the failure of each number allows for."""
@@ -43,7 +43,7 @@ def read_confidence(value: object) -> Fraction:
     return amount
 
 
-def drawn(ids: Iterable[str], tables: Sequence[NoisyTable | AddedTable], again: Carried) -> Drawn:
+def drawn(ids: Iterable[str], tables: Sequence[NoisyTable | AddedTable], again: PropagatedNoise) -> Drawn:
     """Returns the noisy numbers behind measures, copies of them, totals over groups and the randomness of reports."""
     found: dict[str, tuple[int, bool]] = {}
     known = {measure.id: (table, i) for table in tables for i, measure in enumerate(table.aggregate.measures)}

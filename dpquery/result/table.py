@@ -20,7 +20,7 @@ from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.result.arrays import is_number
-from dpquery.result.bins import Axis
+from dpquery.result.bins import PlotAxis
 from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
@@ -237,7 +237,7 @@ class Result:
         return self._finished.measured(self._confidence, self.simultaneous)
 
     @property
-    def axes(self) -> Mapping[str, Axis]:
+    def axes(self) -> Mapping[str, PlotAxis]:
         """What the group keys of the answer stand for, by column: for the axes of pictures."""
         return self._finished.axes()
 

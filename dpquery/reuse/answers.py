@@ -21,13 +21,13 @@ from dpquery.result.added_tables import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.coordinates import is_linear, is_of_vector
-from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
-from dpquery.reuse.frames import Asked, asked_of
-from dpquery.reuse.query_split import Reuse, Split, split
-from dpquery.reuse.releases import Part, Release, column_of, labels_of, values_of
+from dpquery.reuse.estimates import StoredEstimate, Wanted, find, ranks_of
+from dpquery.reuse.frames import AskedAggregate, asked_of
+from dpquery.reuse.query_split import QuerySplit, Reuse, split
+from dpquery.reuse.releases import ReleasedMeasure, StoredRelease, column_of, labels_of, values_of
 from dpquery.reuse.stored_choices import place_of
 from dpquery.reuse.stored_measurements import with_combined
-from dpquery.reuse.vector_estimates import Estimate, Vectors, stored
+from dpquery.reuse.vector_estimates import VectorEstimate, Vectors, stored
 from dpquery.units.declarations import Declarations
 
 
@@ -45,7 +45,7 @@ class Answered:
 
 
 @contextlib.contextmanager
-def one_at_a_time(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[Split]:
+def one_at_a_time(parts: QuerySplit, reuse: Reuse | None, declared: Declarations) -> Iterator[QuerySplit]:
     """Holds a lock while a query measures what is not stored; yields the split computed anew after waiting, as another
     thread may have stored it by then."""
     if reuse is None or not parts.rest.aggregates:
@@ -60,7 +60,7 @@ def one_at_a_time(parts: Split, reuse: Reuse | None, declared: Declarations) -> 
 
 
 def combine_with_stored(
-    parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, declared: Declarations
+    parts: QuerySplit, noisy: NoisyAggregates | None, reuse: Reuse | None, declared: Declarations
 ) -> Answered:
     """Returns the released tables of a query: what was measured now is stored, and combined with what was stored of
     the same groups, however inexact.
@@ -77,7 +77,7 @@ def combine_with_stored(
 
 
 def _with_stored(
-    parts: Split, noisy: NoisyAggregates, reuse: Reuse, told: tuple[Measurement, ...], declared: Declarations
+    parts: QuerySplit, noisy: NoisyAggregates, reuse: Reuse, told: tuple[Measurement, ...], declared: Declarations
 ) -> Answered:
     """Stores what was measured and returns what is known then, of the new numbers and of those that were stored; reads
     noisy numbers alone."""
@@ -106,7 +106,7 @@ def _with_stored(
 
 
 def _answered(
-    parts: Split,
+    parts: QuerySplit,
     tables: Sequence[NoisyTable | AddedTable],
     noisy: NoisyAggregates | None,
     measured: tuple[Measurement, ...],
@@ -124,10 +124,12 @@ def _answered(
     )
 
 
-def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse) -> list[Release | None]:
+def _kept(
+    parts: QuerySplit, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse
+) -> list[StoredRelease | None]:
     """Returns what was measured as releases of the store, one for each aggregate of the plan."""
     budgeted = iter(parts.rest.aggregates)
-    made: list[Release | None] = []
+    made: list[StoredRelease | None] = []
     for wanted, table in zip(parts.wanted, tables, strict=True):
         paid = None if table is None else next(budgeted)
         if table is None or paid is None or wanted.asked is None or entry is None:
@@ -138,13 +140,13 @@ def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, 
 
 
 def _release(
-    wanted: Wanted, asked: Asked, table: NoisyTable, budgeted: BudgetedAggregate, entry: int, analyst: str
-) -> Release:
+    wanted: Wanted, asked: AskedAggregate, table: NoisyTable, budgeted: BudgetedAggregate, entry: int, analyst: str
+) -> StoredRelease:
     texts = {m.id: text for m, text in zip(wanted.budgeted.aggregate.measures, asked.measures, strict=True)}
     released = zip(table.aggregate.measures, table.noises, budgeted.noise, table.numbers, strict=True)
     keys = zip(wanted.budgeted.aggregate.keys, table.keys, strict=True)
     selected = table.aggregate.is_selected
-    return Release(
+    return StoredRelease(
         entry=entry,
         analyst=analyst,
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -155,7 +157,7 @@ def _release(
         tau=wanted.tau,
         delta=budgeted.selection_delta,
         parts=tuple(
-            Part(measure=texts[measure.id], noise=noise, loss=paid.loss, numbers=numbers)
+            ReleasedMeasure(measure=texts[measure.id], noise=noise, loss=paid.loss, numbers=numbers)
             for measure, noise, paid, numbers in released
         ),
         families=tuple(
@@ -166,7 +168,7 @@ def _release(
     )
 
 
-def _store(made: Sequence[Release], reuse: Reuse) -> None:
+def _store(made: Sequence[StoredRelease], reuse: Reuse) -> None:
     try:
         reuse.store.add(reuse.version, list(made))
     except (LedgerError, InternalError) as error:
@@ -175,12 +177,12 @@ def _store(made: Sequence[Release], reuse: Reuse) -> None:
 
 def _known(
     wanted: Wanted,
-    there: Found,
-    new: Release | None,
-    known: Sequence[Release],
+    there: StoredEstimate,
+    new: StoredRelease | None,
+    known: Sequence[StoredRelease],
     vectors: Mapping[str, Vectors],
     declared: Declarations,
-) -> Found:
+) -> StoredEstimate:
     """Returns what is known after a release: sums are estimated from all that is stored by then; units and different
     values that were measured are combined with those of the same groups."""
     if wanted.asked is None:
@@ -196,10 +198,10 @@ def _known(
         now if old is None or (now is not None and is_of_vector(wanted.asked.frame, text)) else old
         for text, old, now in texts
     )
-    return Found(estimates=estimates, release=found.release or there.release, vectors=own)
+    return StoredEstimate(estimates=estimates, release=found.release or there.release, vectors=own)
 
 
-def tables_of(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
+def tables_of(wanted: Sequence[Wanted], found: Sequence[StoredEstimate]) -> list[AddedTable]:
     """Returns what was found whole as released tables, knowing which of them show one noise twice."""
     behind = [
         {(release.entry, release.frame, part.measure) for one in there.estimates if one for release, part in one.parts}
@@ -213,7 +215,7 @@ def tables_of(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTab
     ]
 
 
-def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
+def _table(wanted: Wanted, found: StoredEstimate, *, repeats: bool) -> AddedTable:
     aggregate, release = wanted.budgeted.aggregate, found.release
     estimates = [estimate for estimate in found.estimates if estimate is not None]
     if release is None:
@@ -233,7 +235,7 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
     )
 
 
-def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
+def _apart(estimates: Sequence[VectorEstimate]) -> Iterator[AnyNoise]:
     """Yields the noises of a table's measures; one that is in two of them is not followed as if it were two."""
     uses = Counter(place_of(*part) for estimate in estimates for part in estimate.parts)
     for estimate in estimates:
@@ -245,7 +247,7 @@ def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
         yield law
 
 
-def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[AnyNoise] | None:
+def _noises_of(wanted: Wanted, found: StoredEstimate, coarser: PrivateAggregate) -> list[AnyNoise] | None:
     """Returns the noises of sums over a table's groups, which were estimated together."""
     asked = _over_groups_of(wanted, coarser)
     if asked is None or found.vectors is None or not all(map(is_linear, asked.measures)):
@@ -254,7 +256,7 @@ def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[
     return [one.law for one in made if one is not None] if all(made) else None
 
 
-def _shared(wanted: Wanted, found: Found, of: PrivateAggregate, places: Sequence[int]) -> Shared | None:
+def _shared(wanted: Wanted, found: StoredEstimate, of: PrivateAggregate, places: Sequence[int]) -> Shared | None:
     """Returns the noise that some measures of a table have together, or of one added up from its groups."""
     asked = _over_groups_of(wanted, of)
     if asked is None or found.vectors is None:
@@ -263,7 +265,7 @@ def _shared(wanted: Wanted, found: Found, of: PrivateAggregate, places: Sequence
     return found.vectors.shared(asked, wanted.facts, [asked.measures[place] for place in places], units)
 
 
-def _over_groups_of(wanted: Wanted, aggregate: PrivateAggregate) -> Asked | None:
+def _over_groups_of(wanted: Wanted, aggregate: PrivateAggregate) -> AskedAggregate | None:
     if wanted.asked is None or aggregate is wanted.budgeted.aggregate:
         return wanted.asked
     return replace(wanted.asked, frame=asked_of(aggregate, frozenset()).frame)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.reuse.cells import Blocks
+from dpquery.reuse.cells import AxisPartition
 
 Floats = NDArray[np.float64]
 Axes = tuple[int, ...]
@@ -32,10 +32,10 @@ NOTHING = 1e-9
 """Relative weight below which a number is not read."""
 
 
-class Rule:
+class AxisSums:
     """Blocks of one axis as sums along it."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: AxisPartition) -> None:
         codes = blocks.codes
         self.codes, self.count, self.signs, self.marks = codes, blocks.count, blocks.signs, blocks.marks
         self.kept = np.flatnonzero(codes >= 0)  # (places in blocks,)
@@ -97,7 +97,7 @@ class Rule:
 class Sums:
     """A table in a system: its rules, on the places that the system keeps apart."""
 
-    rules: dict[int, Rule]
+    rules: dict[int, AxisSums]
     keys: Axes
     sizes: Sequence[int]
 
@@ -199,7 +199,7 @@ class Functionals:
     is_determined: bool = True
 
 
-def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[np.int64]:
+def kinds(tables: Iterable[Sums], axis: int, rule: AxisSums, size: int) -> NDArray[np.int64]:
     """Returns the kind of each block of an axis: blocks are of one kind where exchanging their places leaves all
     tables as they are."""
     marks = [np.zeros(size, dtype=np.int64)]
@@ -219,9 +219,9 @@ def along(values: NDArray[Any], place: int, dimensions: int) -> NDArray[Any]:
     return values.reshape((1,) * place + (-1,) + (1,) * (dimensions - place - 1))
 
 
-def identity(size: int) -> Rule:
+def identity(size: int) -> AxisSums:
     """Returns the blocks of one place each."""
-    return Rule(Blocks(np.arange(size, dtype=np.int64), size))
+    return AxisSums(AxisPartition(np.arange(size, dtype=np.int64), size))
 
 
 def spread(factors: Floats, cells: Floats) -> Floats:
@@ -269,7 +269,7 @@ def descended(normal: Callable[[Floats], Floats], right: Floats, weights: Floats
     return x
 
 
-def kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def kept_apart(blocks: Sequence[AxisPartition]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the first of the places that some table tells from all before it, and for each place its number."""
     codes = np.stack([*{marks.tobytes(): marks for marks in (b.marks for b in blocks)}.values()])  # (blocks, places)
     _, first, number = np.unique(codes, axis=1, return_index=True, return_inverse=True)

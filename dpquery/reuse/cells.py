@@ -19,7 +19,7 @@ from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.types import BOOLEAN, TEXT
 from dpquery.planner.keys.narrowing import narrowed
-from dpquery.reuse.frames import Frame, KeyText, narrowing_of, over_key, values_of
+from dpquery.reuse.frames import KeyText, MeasurementFrame, narrowing_of, over_key, values_of
 from dpquery.reuse.lines import Line, begins_of, behind, changes
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.text import expression_of, text_of
@@ -29,7 +29,7 @@ Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class AxisPartition:
     """Disjoint sets of an axis's rows: for each row the number of its block, -1 for none; and how many there are.
 
     Attributes:
@@ -47,7 +47,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class CellTable:
     """The sets of cells that a table's numbers are of.
 
     Attributes:
@@ -57,23 +57,23 @@ class Table:
         order: Its own keys, those of the first axis first.
     """
 
-    keys: tuple[tuple[int, Blocks], ...]
-    limits: tuple[tuple[int, Blocks], ...]
+    keys: tuple[tuple[int, AxisPartition], ...]
+    limits: tuple[tuple[int, AxisPartition], ...]
     shape: tuple[int, ...]
     order: tuple[int, ...]
 
     @staticmethod
-    def of(keys: Sequence[tuple[int, Blocks]], limits: Sequence[tuple[int, Blocks]] = ()) -> Table:
+    def of(keys: Sequence[tuple[int, AxisPartition]], limits: Sequence[tuple[int, AxisPartition]] = ()) -> CellTable:
         """Returns the table with these keys, in its own order; several keys of one axis make blocks together."""
         order = sorted(range(len(keys)), key=lambda i: keys[i][0])
-        made: dict[int, Blocks] = {}
+        made: dict[int, AxisPartition] = {}
         for axis, blocks in (keys[i] for i in order):
-            known = made.get(axis, Blocks(np.zeros_like(blocks.codes), 1))
+            known = made.get(axis, AxisPartition(np.zeros_like(blocks.codes), 1))
             either = (known.codes < 0) | (blocks.codes < 0)
             codes = np.where(either, -1, known.codes * blocks.count + blocks.codes)
-            made[axis] = Blocks(codes, known.count * blocks.count)
+            made[axis] = AxisPartition(codes, known.count * blocks.count)
         shape = tuple(blocks.count for _, blocks in keys)
-        return Table(tuple(made.items()), tuple(sorted(limits, key=lambda limit: limit[0])), shape, tuple(order))
+        return CellTable(tuple(made.items()), tuple(sorted(limits, key=lambda limit: limit[0])), shape, tuple(order))
 
     def by_axis(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Returns numbers of its groups, in its own order, in the order of the axes: shape (blocks of each)."""
@@ -86,7 +86,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class CellAxis:
     """Public values of some grouping columns, each row's in a place of its own; or an ordered value, cut into places.
 
     Attributes:
@@ -102,10 +102,10 @@ class Axis:
     line: Line | None = None
 
     @staticmethod
-    def of(line: Line) -> Axis:
+    def of(line: Line) -> CellAxis:
         """Returns the axis of an ordered value."""
         rows: dict[Row, int] = {(text_of(value),): place for place, value in enumerate(line.inside)}
-        return Axis((text_of(line.value),), rows, False, line)
+        return CellAxis((text_of(line.value),), rows, False, line)
 
     @property
     def size(self) -> int:
@@ -121,7 +121,7 @@ class Axes:
         filters: Further conditions, of measures.
     """
 
-    def __init__(self, frames: Sequence[tuple[Frame, Facts]], filters: Iterable[str] = ()) -> None:
+    def __init__(self, frames: Sequence[tuple[MeasurementFrame, Facts]], filters: Iterable[str] = ()) -> None:
         self._resolved: dict[tuple[int, Row], tuple[NDArray[np.bool_], bool]] = {}
         self._conditions: dict[tuple[int, str], Expression | None] = {}
         keys = [(key.columns, key.domain or ()) for key in {key: None for frame, _ in frames for key in frame.keys}]
@@ -139,7 +139,7 @@ class Axes:
             if len(own) == len(columns):
                 for values in _permuted(columns, own, domain):
                     rows.setdefault(values, len(rows))
-        self._axes = [*map(Axis.of, lines.values()), *(Axis(columns, rows, True) for columns, rows in found)]
+        self._axes = [*map(CellAxis.of, lines.values()), *(CellAxis(columns, rows, True) for columns, rows in found)]
         self._covered: list[dict[frozenset[str], set[Row]]] = [{} for _ in self._axes]
         told = {
             (key, narrowing_of(frame, key)): None
@@ -172,7 +172,7 @@ class Axes:
         """The places of each axis."""
         return [axis.size for axis in self._axes]
 
-    def knows(self, frame: Frame, facts: Facts) -> bool:
+    def knows(self, frame: MeasurementFrame, facts: Facts) -> bool:
         """Whether it is known of all keys that cover every row that they do: otherwise their groups would not be made
         to add up to the total."""
         for key, covers in zip(frame.keys, facts.covering, strict=False):  # of coarser groups, of some keys
@@ -183,7 +183,7 @@ class Axes:
                 return False
         return True
 
-    def elsewhere(self, frame: Frame, kept: Row = ()) -> frozenset[str]:
+    def elsewhere(self, frame: MeasurementFrame, kept: Row = ()) -> frozenset[str]:
         """Returns the conditions on a frame's rows that are on no axis: with others, its groups are of other rows.
 
         Args:
@@ -197,7 +197,9 @@ class Axes:
                 outside |= {*over[place]}
         return frozenset(outside)
 
-    def table(self, frame: Frame, kept: Row = (), signed: tuple[int, Codes] | None = None) -> Table | None:
+    def table(
+        self, frame: MeasurementFrame, kept: Row = (), signed: tuple[int, Codes] | None = None
+    ) -> CellTable | None:
         """Returns the sets of cells that a frame's groups are, where the conditions of `elsewhere` hold; None where
         they are not sets of cells.
 
@@ -206,13 +208,17 @@ class Axes:
             signed: What `signs` found of it.
         """
         _, over = self._placed(frame, kept)
-        keys, limits, said = list[tuple[int, Blocks]](), list[tuple[int, Blocks]](), {*frame.conditions, *kept}
+        keys, limits, said = (
+            list[tuple[int, AxisPartition]](),
+            list[tuple[int, AxisPartition]](),
+            {*frame.conditions, *kept},
+        )
         for key in frame.keys:
             place = self._of(key)
             blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())), said)
             if place is None or blocks is None:
                 return None
-            keys.append((place, Blocks(blocks.codes[self._stand_ins[place]], blocks.count)))
+            keys.append((place, AxisPartition(blocks.codes[self._stand_ins[place]], blocks.count)))
         for place in {*range(len(self._axes))} - {place for place, _ in keys}:
             possible = self._possible(place, said)
             passing, is_known = self._passing(place, tuple(over.get(place, ())))
@@ -221,10 +227,10 @@ class Axes:
             possible = possible[self._stand_ins[place]]
             signs = None if signed is None or signed[0] != place else signed[1][self._stand_ins[place]]
             if signs is not None or not possible.all():
-                limits.append((place, Blocks(np.where(possible, 0, -1), 1, signs)))
-        return Table.of(keys, limits)
+                limits.append((place, AxisPartition(np.where(possible, 0, -1), 1, signs)))
+        return CellTable.of(keys, limits)
 
-    def signs(self, frame: Frame, kept: Row, value: str) -> tuple[int, Codes] | None:
+    def signs(self, frame: MeasurementFrame, kept: Row, value: str) -> tuple[int, Codes] | None:
         """Returns the axis that an expression is a function of, and the sign that it is in each place of it; None where
         it is no sign of every row, and where the axis has groups.
 
@@ -243,7 +249,7 @@ class Axes:
         may = self._possible(place, {*frame.conditions, *kept})
         return None if np.any(may & (found == 0)) else (place, np.where(found == 0, 1, found))
 
-    def _placed(self, frame: Frame, kept: Row) -> tuple[set[str], dict[int, list[str]]]:
+    def _placed(self, frame: MeasurementFrame, kept: Row) -> tuple[set[str], dict[int, list[str]]]:
         """Returns the conditions that are on no axis, and those on each."""
         outside, over = set[str](), dict[int, list[str]]()
         counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
@@ -280,7 +286,7 @@ class Axes:
         domain, rows = {*(key.domain or ())}, self._rows(place, key)
         return {row for row, values in zip(self._axes[place].rows, rows, strict=True) if values in domain}
 
-    def _blocks(self, place: int, key: KeyText, conditions: Row, said: set[str]) -> Blocks | None:
+    def _blocks(self, place: int, key: KeyText, conditions: Row, said: set[str]) -> AxisPartition | None:
         axis, domain = self._axes[place], key.domain or ()
         numbers = {values: number for number, values in enumerate(domain)}
         codes = np.full(axis.size, -1, dtype=np.int64)
@@ -292,7 +298,7 @@ class Axes:
             codes = np.where(self._passing(place, conditions)[0], codes, -1)
         if axis.line:
             codes = np.where(self._possible(place, said), codes, -1)
-        return Blocks(codes, len(domain))
+        return AxisPartition(codes, len(domain))
 
     def _passing(self, place: int, conditions: Row) -> tuple[NDArray[np.bool_], bool]:
         """Returns which rows of an axis fulfil conditions on it, and whether that is known of all other rows too."""
@@ -314,7 +320,7 @@ class Axes:
                 possible &= np.array([row in rows for row in axis.rows] + [False] * axis.is_open)
         return possible
 
-    def _lists(self, axis: Axis, conditions: list[Expression]) -> bool:
+    def _lists(self, axis: CellAxis, conditions: list[Expression]) -> bool:
         """Whether conditions list all values that a key of one column may have, and all of them are places."""
         column = next((column for condition in conditions for column in columns_of(condition)), None)
         if column is None or len(axis.columns) > 1:

@@ -29,7 +29,7 @@ from dpquery.plan.expr import Case, Column, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Project, output
 from dpquery.plan.types import FLOAT64, INT64, Type
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.coordinates import SIGNS
 from dpquery.reuse.estimates import Wanted
@@ -218,7 +218,7 @@ def _searched(
 
 def _built(
     option: _Option, workload: Workload, one: Wanted, place: int, prefix: str, declared: Declarations, sizes: Sizes
-) -> tuple[BudgetedAggregate, Grouping]:
+) -> tuple[BudgetedAggregate, DeclaredGrouping]:
     """Returns the aggregate of an option, with the noise of its grouping, and what is known of its groups."""
     given = one.budgeted.aggregate
     measure, noise = given.measures[place], one.budgeted.noise[place]

@@ -17,7 +17,7 @@ from typing import Any
 from dpquery.kernel.plan import Count, Lattice
 from dpquery.plan.expr import conjuncts
 from dpquery.result.added_tables import LINEAR
-from dpquery.reuse.frames import Equation, Frame
+from dpquery.reuse.frames import Equation, MeasurementFrame
 from dpquery.reuse.lines import before_next
 from dpquery.reuse.text import expression_of, measure_of, text_of
 
@@ -28,7 +28,7 @@ SIGNS = Lattice(grid=Fraction(1), lower=-1, upper=1)
 _SIGNS = json.loads(text_of(SIGNS))
 
 
-def is_of_vector(frame: Frame, measure: str) -> bool:
+def is_of_vector(frame: MeasurementFrame, measure: str) -> bool:
     """Whether numbers of a measure are measurements of a vector: sums over rows, in public groups."""
     return not frame.is_selected and 0 not in frame.shape and is_linear(measure)
 

@@ -16,11 +16,11 @@ from dpquery.result.added_tables import of_sum
 from dpquery.result.inverse_variance import CombinedNoise, Component, combined, weights_of
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.frames import Asked, Frame
-from dpquery.reuse.group_derivations import Way, way
-from dpquery.reuse.releases import Facts, Part, Release
+from dpquery.reuse.frames import AskedAggregate, MeasurementFrame
+from dpquery.reuse.group_derivations import GroupDerivation, way
+from dpquery.reuse.releases import Facts, ReleasedMeasure, StoredRelease
 from dpquery.reuse.stored_choices import ROUNDING, are_enough, best, errors_of, read_at_once
-from dpquery.reuse.vector_estimates import Estimate, Vectors
+from dpquery.reuse.vector_estimates import VectorEstimate, Vectors
 from dpquery.units.declarations import Neighbours
 
 
@@ -36,14 +36,14 @@ class Wanted:
     """
 
     budgeted: BudgetedAggregate
-    asked: Asked | None
+    asked: AskedAggregate | None
     facts: Facts
     noises: tuple[NoiseLaw, ...]
     tau: int | None
     ranks: tuple[float, ...]
 
     @staticmethod
-    def of(budgeted: BudgetedAggregate, asked: Asked | None, facts: Facts, neighbours: Neighbours) -> Wanted:
+    def of(budgeted: BudgetedAggregate, asked: AskedAggregate | None, facts: Facts, neighbours: Neighbours) -> Wanted:
         """Returns an aggregate with its noise, as the kernel will calibrate it."""
         noises = noises_of(budgeted, neighbours)
         tau, ranks = tau_of(budgeted, noises), _ranks(budgeted, neighbours)
@@ -57,7 +57,7 @@ def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StoredEstimate:
     """What the store gives for an aggregate.
 
     Attributes:
@@ -66,8 +66,8 @@ class Found:
         vectors: What the estimates of sums are of.
     """
 
-    estimates: tuple[Estimate | None, ...]
-    release: Release | None = None
+    estimates: tuple[VectorEstimate | None, ...]
+    release: StoredRelease | None = None
     vectors: Vectors | None = None
 
     @property
@@ -76,7 +76,7 @@ class Found:
         return all(estimate is not None for estimate in self.estimates)
 
 
-def ranks_of(aggregate: PrivateAggregate, estimates: Sequence[Estimate], failure: Fraction) -> list[float]:
+def ranks_of(aggregate: PrivateAggregate, estimates: Sequence[VectorEstimate], failure: Fraction) -> list[float]:
     """Returns how many ranks stored choices are off at most but with a probability; 0 for other numbers."""
     found = [0.0] * len(estimates)
     for i, (measure, estimate) in enumerate(zip(aggregate.measures, estimates, strict=True)):
@@ -87,8 +87,8 @@ def ranks_of(aggregate: PrivateAggregate, estimates: Sequence[Estimate], failure
 
 
 def find(
-    wanted: Wanted, releases: Iterable[Release], vectors: Vectors, *, unit_is_row: bool, enough: bool = True
-) -> Found:
+    wanted: Wanted, releases: Iterable[StoredRelease], vectors: Vectors, *, unit_is_row: bool, enough: bool = True
+) -> StoredEstimate:
     """Returns what stored releases give for an aggregate.
 
     Args:
@@ -99,18 +99,18 @@ def find(
     """
     measures = wanted.budgeted.aggregate.measures
     if wanted.asked is None:
-        return Found(estimates=(None,) * len(measures))
+        return StoredEstimate(estimates=(None,) * len(measures))
     if wanted.asked.frame.is_selected:
         return _selected(wanted, wanted.asked, releases)
     texts = wanted.asked.measures
-    estimates: list[Estimate | None] = [
+    estimates: list[VectorEstimate | None] = [
         _of_vector(wanted, wanted.asked, place, vectors, enough=enough)
         if is_of_vector(wanted.asked.frame, text)
         else None
         for place, text in enumerate(texts)
     ]
     if all(is_of_vector(wanted.asked.frame, text) for text in texts) and None not in estimates:
-        return Found(estimates=tuple(estimates), vectors=vectors)
+        return StoredEstimate(estimates=tuple(estimates), vectors=vectors)
     ways = [
         (release, found)
         for release in releases
@@ -128,25 +128,29 @@ def find(
         if read is not None:
             for place, made in zip(places, _chosen(*read), strict=True):
                 estimates[place] = made
-    return Found(estimates=tuple(estimates), vectors=vectors)
+    return StoredEstimate(estimates=tuple(estimates), vectors=vectors)
 
 
-def _of_vector(wanted: Wanted, asked: Asked, place: int, vectors: Vectors, *, enough: bool) -> Estimate | None:
+def _of_vector(
+    wanted: Wanted, asked: AskedAggregate, place: int, vectors: Vectors, *, enough: bool
+) -> VectorEstimate | None:
     made = vectors.estimate(asked, wanted.facts, asked.measures[place])
     return made if made is None or not enough or _is_enough(made, wanted.noises[place]) else None
 
 
-def _chosen(release: Release, parts: Sequence[Part], taken: Way, errors: Sequence[float]) -> list[Estimate]:
+def _chosen(
+    release: StoredRelease, parts: Sequence[ReleasedMeasure], taken: GroupDerivation, errors: Sequence[float]
+) -> list[VectorEstimate]:
     return [
-        Estimate(numbers=taken.follow(part.numbers), law=part.noise, variance=error, parts=((release, part),))
+        VectorEstimate(numbers=taken.follow(part.numbers), law=part.noise, variance=error, parts=((release, part),))
         for part, error in zip(parts, errors, strict=True)
     ]
 
 
-def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Found:
+def _selected(wanted: Wanted, asked: AskedAggregate, releases: Iterable[StoredRelease]) -> StoredEstimate:
     """Selected groups come from one release, for which others are shown depends on its noise."""
     measures = wanted.budgeted.aggregate.measures
-    nothing = Found(estimates=(None,) * len(asked.measures))
+    nothing = StoredEstimate(estimates=(None,) * len(asked.measures))
     fitting = []
     for release in releases:
         kept, same = release.of(asked.measures), release.frame == asked.frame
@@ -163,16 +167,16 @@ def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Foun
         return nothing
     *_, release, kept = min(fitting, key=lambda one: one[:2])
     estimates = (
-        Estimate(numbers=p.numbers, law=p.noise, variance=spread_of(p.noise), parts=((release, p),)) for p in kept
+        VectorEstimate(numbers=p.numbers, law=p.noise, variance=spread_of(p.noise), parts=((release, p),)) for p in kept
     )
-    return Found(estimates=tuple(estimates), release=release)
+    return StoredEstimate(estimates=tuple(estimates), release=release)
 
 
 def _estimate(
-    measure: Measure, text: str, noise: NoiseLaw, ways: Sequence[tuple[Release, Way]], *, enough: bool
-) -> Estimate | None:
+    measure: Measure, text: str, noise: NoiseLaw, ways: Sequence[tuple[StoredRelease, GroupDerivation]], *, enough: bool
+) -> VectorEstimate | None:
     """Returns the same groups if they are accurate enough, else what follows from the oldest release that is."""
-    candidates: dict[Frame | None, list[tuple[Release, Part, Way]]] = {}
+    candidates: dict[MeasurementFrame | None, list[tuple[StoredRelease, ReleasedMeasure, GroupDerivation]]] = {}
     for release, found in ways:
         part = next((part for part in release.parts if part.measure == text), None)
         if part is not None and found.serves(measure):
@@ -185,11 +189,11 @@ def _estimate(
     return next((estimate for estimate in others if _is_enough(estimate, noise)), None)
 
 
-def _is_enough(estimate: Estimate, asked: NoiseLaw) -> bool:
+def _is_enough(estimate: VectorEstimate, asked: NoiseLaw) -> bool:
     return estimate.variance <= spread_of(asked) * ROUNDING
 
 
-def _together(several: list[tuple[Release, Part, Way]]) -> Estimate:
+def _together(several: list[tuple[StoredRelease, ReleasedMeasure, GroupDerivation]]) -> VectorEstimate:
     """Returns one release's numbers, or several releases' of the same groups combined."""
     numbers = [found.follow(part.numbers) for _, part, found in several]
     parts = tuple((release, part) for release, part, _ in several)
@@ -197,13 +201,13 @@ def _together(several: list[tuple[Release, Part, Way]]) -> Estimate:
     if len(several) == 1:
         _, part, found = several[0]
         law = of_sum(part.noise, found.count) if found.count > 1 else part.noise
-        return Estimate(numbers=numbers[0], law=law, variance=variances[0], parts=parts)
+        return VectorEstimate(numbers=numbers[0], law=law, variance=variances[0], parts=parts)
     weights = weights_of(variances)
     components = tuple(
         Component(noise=part.noise, count=found.count, weight=weight)
         for (_, part, found), weight in zip(several, weights, strict=True)
     )
-    return Estimate(
+    return VectorEstimate(
         numbers=combined(numbers, weights),
         law=CombinedNoise(components=components, rounded=1),
         variance=1 / math.fsum(1 / variance for variance in variances),

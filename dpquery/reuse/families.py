@@ -24,7 +24,7 @@ from dpquery.reuse.text import expression_of, text_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sum:
+class LineSum:
     """One measure of a query, as sums over a line.
 
     Attributes:
@@ -74,7 +74,7 @@ class Family:
 
     line: Line
     possible: tuple[bool, ...]
-    sums: tuple[Sum, ...]
+    sums: tuple[LineSum, ...]
     conditions: tuple[Row, ...]
     keys: tuple[tuple[KeyText, ...], ...]
 
@@ -88,7 +88,7 @@ def families(wanted: Sequence[Wanted], kind: BudgetKind, kept: frozenset[str] = 
         values = {behind(key.columns) for key in one.keys} | {behind((text,)) for text in one.conditions}
         counted = told.setdefault(one.rows, Counter())
         counted.update(v for v in values if v is not None and any(one.lies_on(v)))
-    alike: dict[tuple[Any, Expression, Any, Any], list[tuple[Sum, list[KeyText], Row]]] = {}
+    alike: dict[tuple[Any, Expression, Any, Any], list[tuple[LineSum, list[KeyText], Row]]] = {}
     for one in sums:
         for value, _ in told[one.rows].most_common():
             keys, conditions = one.lies_on(value)
@@ -101,7 +101,7 @@ def families(wanted: Sequence[Wanted], kind: BudgetKind, kept: frozenset[str] = 
     return [family for family in made if family is not None]
 
 
-def _sums(wanted: Sequence[Wanted], kind: BudgetKind) -> list[Sum]:
+def _sums(wanted: Sequence[Wanted], kind: BudgetKind) -> list[LineSum]:
     found = []
     for one in wanted:
         asked = one.asked
@@ -113,7 +113,7 @@ def _sums(wanted: Sequence[Wanted], kind: BudgetKind) -> list[Sum]:
             if is_of_vector(asked.frame, text) and measure.family is None and adds_up:
                 bare, kept = without_filter(text)
                 rows = asked.frame.base, asked.frame.weights.of_rows, one.facts.catalog, bare, noise.mechanism
-                found.append(Sum(rows, one, place, tuple(dict.fromkeys((*asked.frame.conditions, *kept)))))
+                found.append(LineSum(rows, one, place, tuple(dict.fromkeys((*asked.frame.conditions, *kept)))))
     return found
 
 
@@ -125,7 +125,7 @@ def _changes(condition: str, value: Expression) -> frozenset[object]:
     return changes(expression_of(condition), value) or frozenset()
 
 
-def _family(value: Expression, some: Sequence[tuple[Sum, list[KeyText], Row]]) -> Family | None:
+def _family(value: Expression, some: Sequence[tuple[LineSum, list[KeyText], Row]]) -> Family | None:
     cuts = {end for _, keys, _ in some for key in keys for end in _begins(key, value) or ()}
     cuts |= {end for _, _, conditions in some for text in conditions for end in _changes(text, value)}
     different = {(tuple(keys), conditions) for _, keys, conditions in some}

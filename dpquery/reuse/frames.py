@@ -39,7 +39,7 @@ class KeyText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class RowWeighing:
     """What rows weighed; equal ones over the same rows mean the same.
 
     How many rows a unit has at most, by proof, is left out: it changes the noise of a number alone.
@@ -62,7 +62,7 @@ class Weighed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class MeasurementFrame:
     """Which groups of which rows were measured, and what the rows weighed; equal frames mean the same.
 
     Attributes:
@@ -75,7 +75,7 @@ class Frame:
     base: str
     conditions: tuple[str, ...]
     keys: tuple[KeyText, ...]
-    weights: Weighed
+    weights: RowWeighing
 
     def __hash__(self) -> int:
         return self._hash
@@ -100,7 +100,7 @@ Equation = tuple[tuple[str, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedAggregate:
     """An aggregate in the form of the store.
 
     Attributes:
@@ -109,13 +109,13 @@ class Asked:
         equations: What binds its measures to each other and to further ones.
     """
 
-    frame: Frame
+    frame: MeasurementFrame
     measures: tuple[str, ...]
     equations: tuple[Equation, ...] = ()
 
 
 @cached
-def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
+def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> AskedAggregate:
     """Returns an aggregate in the form of the store; raises NotCanonical where it has none.
 
     Args:
@@ -129,7 +129,7 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
 
     unit = None if aggregate.unit is None else over_base(aggregate.unit)
     found = {text_of(before_next(rename(condition, names))) for condition in conditions}
-    frame = Frame(
+    frame = MeasurementFrame(
         base=text_of((renamed, unit)),
         conditions=tuple(sorted(found)),
         keys=tuple(_key(key, tuple(text_of(over_base(id)) for id in key.columns)) for key in aggregate.keys),
@@ -143,12 +143,14 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
 
     sums = (m for m in aggregate.measures if m.id in whole and m.count is Count.SUM)
     equations = (*(made for m in sums for made in _shifted(m, text)), *_linear(texts, whole, text))
-    return Asked(frame=frame, measures=measures, equations=equations)
+    return AskedAggregate(frame=frame, measures=measures, equations=equations)
 
 
-def _weighed(weights: Weights, over_base: Callable[[str], Expression]) -> Weighed:
+def _weighed(weights: Weights, over_base: Callable[[str], Expression]) -> RowWeighing:
     column = None if weights.column is None else text_of(over_base(weights.column))
-    return Weighed(weighing=weights.weighing, max_rows=weights.max_rows, column=column, max_groups=weights.max_groups)
+    return RowWeighing(
+        weighing=weights.weighing, max_rows=weights.max_rows, column=column, max_groups=weights.max_groups
+    )
 
 
 def _key(key: Key, columns: tuple[str, ...]) -> KeyText:
@@ -231,7 +233,7 @@ def unfiltered(relation: Relation) -> Relation:
 
 
 @lru_cache(maxsize=4096)
-def narrowing_of(frame: Frame, key: KeyText) -> frozenset[str]:
+def narrowing_of(frame: MeasurementFrame, key: KeyText) -> frozenset[str]:
     """Returns the conditions that a key's public values may follow from: those over columns of it; of a join, all."""
     if any(f'"node {relation.__name__}"' in frame.base for relation in (Join, Matched, SetOperation)):
         return frozenset(frame.conditions)

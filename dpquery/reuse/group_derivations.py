@@ -19,13 +19,13 @@ from dpquery.plan.axes import cells, most_summed, summed, within
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Expression, columns_of
 from dpquery.planner.keys.narrowing import narrowed
-from dpquery.reuse.frames import Asked, Frame, KeyText, over_key, values_of
+from dpquery.reuse.frames import AskedAggregate, KeyText, MeasurementFrame, over_key, values_of
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.text import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class GroupDerivation:
     """From a released table to the groups that are asked.
 
     Attributes:
@@ -75,7 +75,9 @@ class Way:
         return summed(numbers, self.places, self.groups)
 
 
-def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bool) -> Way | None:
+def way(
+    frame: MeasurementFrame, facts: Facts, asked: AskedAggregate, own: Facts, *, unit_is_row: bool
+) -> GroupDerivation | None:
     """Returns the way from a released table to an aggregate that is asked; None where there is none.
 
     Args:
@@ -105,7 +107,7 @@ def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bo
         return None  # a group that is asked was not released
     whole = len(released) == len(kept) and groups == len(places)
     same_limits = frame.weights.max_groups == wanted.weights.max_groups
-    return Way(
+    return GroupDerivation(
         places=places,
         groups=groups,
         same=whole and same_limits and not any(removed),
@@ -115,17 +117,17 @@ def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bo
     )
 
 
-def _columns(frame: Frame) -> list[str]:
+def _columns(frame: MeasurementFrame) -> list[str]:
     return [column for key in frame.keys for column in key.columns]
 
 
-def _keeps_all(frame: Frame) -> bool:
+def _keeps_all(frame: MeasurementFrame) -> bool:
     """Whether each unit weighs 1 in each of its groups: there are no more of them than it may count in."""
     most = frame.weights.max_groups
     return most is None or most >= math.prod(frame.shape)
 
 
-def _removed(frame: Frame, asked: Asked) -> list[list[Expression]] | None:
+def _removed(frame: MeasurementFrame, asked: AskedAggregate) -> list[list[Expression]] | None:
     """Returns for each released key the conditions on it that only the query has, over the columns `key0`, `key1`, ...
 
     None where the released rows fulfil another condition, or where a condition is on anything else.

@@ -11,12 +11,12 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.estimates import Found, Wanted
+from dpquery.reuse.estimates import StoredEstimate, Wanted
 from dpquery.reuse.stored_choices import ROUNDING
 from dpquery.reuse.strategy import amount_of, with_losses
-from dpquery.reuse.vector_estimates import Source, Vectors
+from dpquery.reuse.vector_estimates import Vectors, VectorSource
 from dpquery.units.declarations import Declarations
 
 MOST = 64
@@ -40,7 +40,7 @@ class Replaced:
     """
 
     plan: BudgetedPlan
-    groupings: tuple[Grouping, ...] = ()
+    groupings: tuple[DeclaredGrouping, ...] = ()
     follows: frozenset[str] = frozenset()
     settled: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -97,7 +97,9 @@ def without_following(
     return best, dropped
 
 
-def rests(wanted: Sequence[Wanted], found: Sequence[Found], follows: frozenset[str]) -> list[BudgetedAggregate | None]:
+def rests(
+    wanted: Sequence[Wanted], found: Sequence[StoredEstimate], follows: frozenset[str]
+) -> list[BudgetedAggregate | None]:
     """Returns the part of each aggregate that has to be measured, or None."""
     made: list[BudgetedAggregate | None] = []
     for one, there in zip(wanted, found, strict=True):
@@ -240,13 +242,13 @@ def vectors_of(
 ) -> dict[str, Vectors]:
     """Returns by base what is known of sums once all but these ids is measured, where nothing is stored; arguments as
     of `_estimated`."""
-    sources: dict[str, list[Source]] = {}
+    sources: dict[str, list[VectorSource]] = {}
     for one, noises in pairs:
         for place, measure in enumerate(one.budgeted.aggregate.measures):
             if one.asked is not None and measure.id not in gone:
                 text = one.asked.measures[place]
                 if is_of_vector(one.asked.frame, text):
-                    source = Source(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
+                    source = VectorSource(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
                     sources.setdefault(one.asked.frame.base, []).append(source)
     known, made = {} if looked_at is None else looked_at, dict[str, Vectors]()
     for base, some in sources.items():
@@ -257,5 +259,5 @@ def vectors_of(
     return made
 
 
-def _name(source: Source) -> object:
+def _name(source: VectorSource) -> object:
     return source.frame, source.facts, source.measure, source.noise, source.equations

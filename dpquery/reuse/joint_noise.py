@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from dpquery.accuracy.combinations import law_of
 from dpquery.accuracy.intervals import NORMAL
 from dpquery.accuracy.noise_shapes import shape_of, variance_of
-from dpquery.accuracy.simulated import Law, Shared
+from dpquery.accuracy.simulated import Shared, SimulatedLaw
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.reuse.block_sums import Floats
-from dpquery.reuse.cells import Table
+from dpquery.reuse.cells import CellTable
 from dpquery.reuse.least_squares import System
 
 MOST_FACTORS = 20_000_000
@@ -37,7 +37,7 @@ RIDGE = 1e-9
 
 
 def joint(
-    estimates: Sequence[tuple[System, Sequence[NoiseLaw], Table, Sequence[Fraction], int]], units: Sequence[float]
+    estimates: Sequence[tuple[System, Sequence[NoiseLaw], CellTable, Sequence[Fraction], int]], units: Sequence[float]
 ) -> Shared | None:
     """Returns the noise of the estimates of some measures of one table; None where it takes too much work, or where
     one law does not fit all groups.
@@ -95,7 +95,7 @@ def _largest(covariances: Floats) -> tuple[int, float] | None:
 
 def _apart(
     parts: Sequence[tuple[NoiseLaw, Floats]], covariance: Floats
-) -> tuple[list[tuple[Law, Floats]], NDArray[np.float64]]:
+) -> tuple[list[tuple[SimulatedLaw, Floats]], NDArray[np.float64]]:
     """Returns the noises that matter most with their factors, and the covariance of the others.
 
     Args:
@@ -104,7 +104,7 @@ def _apart(
     sizes = np.maximum(covariance.diagonal(), np.finfo(float).tiny)
     made = [one for part in parts for one in _alike(*part)]
     made.sort(key=lambda one: -one[2] * variance_of(one[0]) * float((one[1] ** 2 / sizes).max()))
-    apart, rest = list[tuple[Law, Floats]](), np.zeros_like(covariance)
+    apart, rest = list[tuple[SimulatedLaw, Floats]](), np.zeros_like(covariance)
     for noise, column, count in made:
         if shape_of(noise.mechanism).is_stable:
             column, count = column * math.sqrt(count), 1

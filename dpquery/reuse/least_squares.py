@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.reuse.block_sums import (
+    AxisSums,
     Floats,
     Functionals,
     Layout,
-    Rule,
     Sums,
     exact,
     identity,
@@ -39,7 +39,7 @@ from dpquery.reuse.block_sums import (
     weights_of,
     whole_of,
 )
-from dpquery.reuse.cells import Blocks, Table
+from dpquery.reuse.cells import AxisPartition, CellTable
 from dpquery.reuse.normal_equations import NormalEquations
 from dpquery.reuse.orthogonal_parts import OrthogonalParts, are_marginals
 
@@ -61,7 +61,7 @@ class Observed:
         numbers: By group, in the order of the table's keys; None for numbers that are yet to be released.
     """
 
-    table: Table
+    table: CellTable
     factors: tuple[Fraction, ...]
     variance: float
     numbers: NDArray[Any] | None
@@ -95,7 +95,7 @@ class System:
 
     def __init__(self, sizes: Sequence[int], observed: Sequence[Observed]) -> None:
         self.observed, self._full = observed, sizes
-        used: dict[int, list[Blocks]] = {}
+        used: dict[int, list[AxisPartition]] = {}
         for axis, blocks in (each for one in observed for each in (*one.table.keys, *one.table.limits)):
             used.setdefault(axis, []).append(blocks)
         self._places = {axis: kept_apart(blocks) for axis, blocks in used.items()}
@@ -111,7 +111,7 @@ class System:
         self._layout = Layout(self.sets, [(self.coordinates, *(self._sizes[a] for a in s)) for s in self.sets])
         self.size = self._layout.size
 
-    def _known(self, table: Table, made: dict[object, Sums]) -> Sums:
+    def _known(self, table: CellTable, made: dict[object, Sums]) -> Sums:
         found = self._narrowed(table)
         assert found is not None
         name = tuple(
@@ -120,7 +120,7 @@ class System:
         )
         return made.setdefault(name, found)
 
-    def _narrowed(self, table: Table) -> Sums | None:
+    def _narrowed(self, table: CellTable) -> Sums | None:
         """Returns a table on the places that are kept apart; None where it tells more of them apart."""
         rules = {}
         for axis, blocks in (*table.keys, *table.limits):
@@ -131,7 +131,7 @@ class System:
             if not np.array_equal(blocks.marks[first][number], blocks.marks):
                 return None
             signs = None if blocks.signs is None else blocks.signs[first]
-            rules[axis] = Rule(Blocks(blocks.codes[first], blocks.count, signs))
+            rules[axis] = AxisSums(AxisPartition(blocks.codes[first], blocks.count, signs))
         return Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
 
     @cached_property
@@ -206,7 +206,7 @@ class System:
         assert made is not None
         return made, under
 
-    def numbers(self, table: Table, factors: Sequence[Fraction]) -> NDArray[Any]:
+    def numbers(self, table: CellTable, factors: Sequence[Fraction]) -> NDArray[Any]:
         """Returns the estimates of a measure that `exactness` knows, by group in the order of the table's keys; where
         its factors are not whole, rounded once more, halves up."""
         own = self._narrowed(table)
@@ -216,7 +216,7 @@ class System:
             made = (2 * made.astype(object) + under) // (2 * under)
         return exact(table.by_key(made))
 
-    def exactness(self, table: Table, factors: Sequence[Fraction]) -> Exactness | None:
+    def exactness(self, table: CellTable, factors: Sequence[Fraction]) -> Exactness | None:
         """Returns how exact a measure of a table can be estimated; None where some group is not determined."""
         own = self._narrowed(table)
         if own is None or not any({*own.support} <= {*have} for have in self.sets):
@@ -243,7 +243,7 @@ class System:
         roundings = math.prod(rule.edges for rule in own.rules.values())
         return Exactness(worst[0], weights_of(worst[1], deviations), frozenset(read), roundings)
 
-    def kinds_of(self, table: Table) -> list[NDArray[np.int64]]:
+    def kinds_of(self, table: CellTable) -> list[NDArray[np.int64]]:
         """Returns for each axis of a table's keys the kind of each block: groups of one kind are as exact."""
         own = self._narrowed(table)
         assert own is not None
@@ -256,7 +256,7 @@ class System:
             for of, one in zip(self._of, self.observed, strict=True)
         ]
 
-    def factors_of(self, table: Table, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> list[Floats]:
+    def factors_of(self, table: CellTable, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> list[Floats]:
         """Returns for each released measure the factors of its numbers in estimates of groups of a table, by axis,
         shape (groups, numbers)."""
         own = self._narrowed(table)

@@ -15,9 +15,9 @@ from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.reuse.cells import Row
-from dpquery.reuse.families import Family, Sum
+from dpquery.reuse.families import Family, LineSum
 from dpquery.reuse.frames import KeyText
 from dpquery.reuse.lines import Line, before_next
 from dpquery.reuse.partitions import Labels
@@ -29,7 +29,7 @@ from dpquery.units.weights import rows_in_group
 
 def aggregate_by(
     family: Family, labels: Labels, prefix: str, whole: frozenset[str], declared: Declarations, sizes: Sizes
-) -> tuple[PrivateAggregate, Grouping]:
+) -> tuple[PrivateAggregate, DeclaredGrouping]:
     """Returns the measure of a family's rows by groups of places of its line, and by all its further keys.
 
     Args:
@@ -79,14 +79,14 @@ def grouped(
     whole: frozenset[str],
     declared: Declarations,
     sizes: Sizes,
-) -> tuple[PrivateAggregate, Grouping]:
+) -> tuple[PrivateAggregate, DeclaredGrouping]:
     """Returns measures over an aggregate's rows by other groups, and what is known of these."""
     limit = rows_in_group(source, keys, declared, sizes, None if measures[0].total else given.weights.column)
     limit = None if given.unit is None or limit is None or limit >= given.weights.max_rows else limit
     weights = replace(given.weights, rows_in_group=limit)
     made = PrivateAggregate(source=source, unit=given.unit, keys=keys, weights=weights, measures=measures)
     one_group = given.unit is None or groups_per_unit(made) == 1
-    return made, Grouping(covering=covering, one_group=one_group, whole=whole)
+    return made, DeclaredGrouping(covering=covering, one_group=one_group, whole=whole)
 
 
 def _case(line: Line, value: Expression, labels: Labels) -> Expression:
@@ -102,7 +102,7 @@ def _case(line: Line, value: Expression, labels: Labels) -> Expression:
     return Case(branches=tuple(branches), otherwise=numbers[-1], type=INT64) if branches else numbers[-1]
 
 
-def label_of(one: Sum, keys: tuple[KeyText, ...], conditions: Row) -> str:
+def label_of(one: LineSum, keys: tuple[KeyText, ...], conditions: Row) -> str:
     """Returns what a sum is of, for people: its keys and conditions on the line."""
     given = one.one.budgeted.aggregate
     base, all_conditions, values = taken_apart(given.source)

@@ -8,31 +8,31 @@ from dataclasses import replace
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Noise
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.estimates import Found, Wanted, find
+from dpquery.reuse.estimates import StoredEstimate, Wanted, find
 from dpquery.reuse.frames import unfiltered
-from dpquery.reuse.releases import Part, Release
+from dpquery.reuse.releases import ReleasedMeasure, StoredRelease
 from dpquery.reuse.stored_choices import ROUNDING, Place, drawn_together, place_of
 from dpquery.reuse.text import measure_of
-from dpquery.reuse.vector_estimates import Estimate, Source, Vectors, stored
+from dpquery.reuse.vector_estimates import VectorEstimate, Vectors, VectorSource, stored
 from dpquery.units.declarations import Declarations
 
 
 def planned_vectors(
     wanted: Sequence[Wanted],
-    found: Sequence[Found],
+    found: Sequence[StoredEstimate],
     vectors: Mapping[str, Vectors],
-    over: Mapping[str, Sequence[Release]],
+    over: Mapping[str, Sequence[StoredRelease]],
     follows: frozenset[str],
 ) -> dict[str, Vectors]:
     """Returns what will be known of sums, as far as something is to be measured: estimates read old and new numbers."""
-    new: dict[str, list[Source]] = {}
+    new: dict[str, list[VectorSource]] = {}
     for one, there in zip(wanted, found, strict=True):
         if one.asked is None:
             continue
         ids = [measure.id for measure in one.budgeted.aggregate.measures]
         for text, noise, estimate, id in zip(one.asked.measures, one.noises, there.estimates, ids, strict=True):
             if estimate is None and is_of_vector(one.asked.frame, text) and id not in follows:
-                source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
+                source = VectorSource(one.asked.frame, one.facts, text, noise, one.asked.equations)
                 new.setdefault(one.asked.frame.base, []).append(source)
     made = dict(vectors)
     for base, sources in new.items():
@@ -43,8 +43,8 @@ def planned_vectors(
 
 def behind(
     wanted: Wanted,
-    releases: Sequence[Release],
-    found: Found,
+    releases: Sequence[StoredRelease],
+    found: StoredEstimate,
     rest: BudgetedAggregate | None,
     vectors: Mapping[str, Vectors],
     declared: Declarations,
@@ -84,17 +84,17 @@ def undetermined(wanted: Sequence[Wanted], planned: Mapping[str, Vectors], follo
 
 def used_by(
     wanted: Wanted,
-    releases: Sequence[Release],
-    found: Found,
+    releases: Sequence[StoredRelease],
+    found: StoredEstimate,
     rest: BudgetedAggregate | None,
     planned: Mapping[str, Vectors],
     declared: Declarations,
-) -> list[tuple[Measure, Sequence[tuple[Release, Part]]]]:
+) -> list[tuple[Measure, Sequence[tuple[StoredRelease, ReleasedMeasure]]]]:
     """Returns the measures of an aggregate with the stored numbers that each will be computed from."""
-    asked, used = wanted.asked, list[tuple[Measure, Sequence[tuple[Release, Part]]]]()
+    asked, used = wanted.asked, list[tuple[Measure, Sequence[tuple[StoredRelease, ReleasedMeasure]]]]()
     if asked is None:
         return used
-    also: Sequence[Estimate | None] = found.estimates
+    also: Sequence[VectorEstimate | None] = found.estimates
     if rest is not None and releases and not asked.frame.is_selected:
         also = find(wanted, releases, Vectors(()), unit_is_row=declared.unit_is_row, enough=False).estimates
     for place, (measure, here) in enumerate(zip(wanted.budgeted.aggregate.measures, found.estimates, strict=True)):
@@ -109,7 +109,9 @@ def used_by(
 
 
 def lost_behind(
-    wanted: Wanted, used: Sequence[tuple[Measure, Sequence[tuple[Release, Part]]]], chosen: Release | None
+    wanted: Wanted,
+    used: Sequence[tuple[Measure, Sequence[tuple[StoredRelease, ReleasedMeasure]]]],
+    chosen: StoredRelease | None,
 ) -> list[BudgetedAggregate]:
     """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
 
@@ -118,13 +120,13 @@ def lost_behind(
     one of several quantiles that were chosen together reads what all of them lost, once.
     """
     texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
-    parts: dict[Place, tuple[Release, Measure, Part]] = {}
+    parts: dict[Place, tuple[StoredRelease, Measure, ReleasedMeasure]] = {}
     for measure, some in used:
         for release, part in some:
             if place_of(release, part) not in parts or texts.get(measure) == part.measure:
                 parts[place_of(release, part)] = release, measure, part
     choices = drawn_together((m, r, p) for r, m, p in parts.values() if m.count in CHOICES)
-    releases: dict[object, tuple[Release, bool, list[tuple[Measure, Part]]]] = {}
+    releases: dict[object, tuple[StoredRelease, bool, list[tuple[Measure, ReleasedMeasure]]]] = {}
     for place, (release, measure, part) in parts.items():
         if measure.count in CHOICES:
             drawn = choices[place]

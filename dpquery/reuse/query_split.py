@@ -9,16 +9,16 @@ from fractions import Fraction
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.estimates import Found, Wanted, find
-from dpquery.reuse.frames import Asked, asked_of
+from dpquery.reuse.estimates import StoredEstimate, Wanted, find
+from dpquery.reuse.frames import AskedAggregate, asked_of
 from dpquery.reuse.implied import rests
 from dpquery.reuse.provenance import behind, planned_vectors, undetermined
-from dpquery.reuse.releases import Facts, Release
+from dpquery.reuse.releases import Facts, StoredRelease
 from dpquery.reuse.shelf import NOTHING, State
-from dpquery.reuse.store import Store
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.stored_choices import Place
 from dpquery.reuse.stored_measurements import described
 from dpquery.reuse.text import Fingerprints, NotCanonical
@@ -40,20 +40,20 @@ class Reuse:
         fresh: Whether nothing stored is looked at; what is measured is stored all the same.
     """
 
-    store: Store
+    store: ReleaseStore
     version: str
     catalog: Fingerprints
     analyst: str
     only_own: bool = False
     fresh: bool = False
 
-    def releases(self, asked: Asked) -> Sequence[Release]:
+    def releases(self, asked: AskedAggregate) -> Sequence[StoredRelease]:
         """Returns the stored releases over the same rows that this query may use, oldest first."""
         if self.fresh:
             return ()
         return self._allowed(self.store.find(self.version, asked.frame.base, asked.frame.conditions))
 
-    def over(self, base: str) -> Sequence[Release]:
+    def over(self, base: str) -> Sequence[StoredRelease]:
         """Returns all stored releases over rows of this base that this analyst may use, oldest first."""
         return () if self.fresh else self._allowed(self.store.over(self.version, base))
 
@@ -64,11 +64,11 @@ class Reuse:
         whose = self.analyst if self.only_own else None
         return self.store.derived(self.version, base, whose, lambda: Vectors(stored(self.over(base))))
 
-    def everything(self) -> Sequence[Release]:
+    def everything(self) -> Sequence[StoredRelease]:
         """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
         return self._allowed(self.store.all(self.version))
 
-    def _allowed(self, found: Sequence[Release]) -> Sequence[Release]:
+    def _allowed(self, found: Sequence[StoredRelease]) -> Sequence[StoredRelease]:
         return [release for release in found if release.analyst == self.analyst] if self.only_own else found
 
 
@@ -77,7 +77,7 @@ Plain = tuple[BudgetedPlan, tuple[Wanted, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class QuerySplit:
     """A plan, and what the store gives for each of its aggregates.
 
     Attributes:
@@ -99,11 +99,11 @@ class Split:
 
     plan: BudgetedPlan
     wanted: tuple[Wanted, ...]
-    found: tuple[Found, ...]
+    found: tuple[StoredEstimate, ...]
     rest: BudgetedPlan
     missing: tuple[BudgetedAggregate | None, ...]
-    known: tuple[Sequence[Release], ...]
-    over: Mapping[str, Sequence[Release]]
+    known: tuple[Sequence[StoredRelease], ...]
+    over: Mapping[str, Sequence[StoredRelease]]
     expected: Callable[[], Mapping[str, Vectors]]
     follows: frozenset[str]
     plain: Plain | None
@@ -133,7 +133,7 @@ class Split:
 
 def wanted_of(
     plan: BudgetedPlan,
-    groupings: Sequence[Grouping],
+    groupings: Sequence[DeclaredGrouping],
     said: Sequence[str],
     declared: Declarations,
     *,
@@ -153,7 +153,7 @@ def wanted_of(
     )
 
 
-def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
+def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> AskedAggregate | None:
     try:
         asked = asked_of(budgeted.aggregate, whole)
     except NotCanonical:
@@ -170,7 +170,7 @@ def split(
     plain: Plain | None = None,
     read: int | None = None,
     failure: Fraction | None = None,
-) -> Split:
+) -> QuerySplit:
     """Returns what of a plan is stored and what is to be measured; reads no private row.
 
     Args:
@@ -189,7 +189,7 @@ def split(
     bases = {one.asked.frame.base for one in wanted if one.asked is not None}
     vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
     over = {base: () if reuse is None else reuse.over(base) for base in bases}  # after them: it lacks nothing of theirs
-    found = list[Found]()
+    found = list[StoredEstimate]()
     for number, (one, releases) in enumerate(zip(wanted, known, strict=True)):
         if number == read and failure is None and all(there.is_complete for there in found):
             return split(BudgetedPlan(aggregates=plan.aggregates[:read]), wanted[:read], reuse, declared, plain=plain)
@@ -199,9 +199,9 @@ def split(
     elif not any(rests(wanted, found, follows)):
         follows = frozenset()  # what others were to follow from is stored, and together perhaps not as exact as planned
 
-    def made(wanted: tuple[Wanted, ...], found: Sequence[Found]) -> Split:
+    def made(wanted: tuple[Wanted, ...], found: Sequence[StoredEstimate]) -> QuerySplit:
         missing = rests(wanted, found, follows)
-        return Split(
+        return QuerySplit(
             plan=plan if wanted is planned else BudgetedPlan(aggregates=tuple(one.budgeted for one in wanted)),
             wanted=wanted,
             found=tuple(found),
@@ -218,7 +218,7 @@ def split(
             state=state,
         )
 
-    planned, ways = wanted, list[Split]()
+    planned, ways = wanted, list[QuerySplit]()
     if failure is None or reuse is None:
         ways.append(made(wanted, found))
     else:
@@ -233,7 +233,7 @@ def split(
     return best
 
 
-def _anew(wanted: Sequence[Wanted], found: Sequence[Found]) -> Iterator[Found]:
+def _anew(wanted: Sequence[Wanted], found: Sequence[StoredEstimate]) -> Iterator[StoredEstimate]:
     """Yields what is stored but for sums, which are all measured again with more noise: with what is stored of them
     they are as exact as planned."""
     for one, there in zip(wanted, found, strict=True):

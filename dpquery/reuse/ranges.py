@@ -17,7 +17,7 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.accountant import BudgetKind, guarantee_of
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.families import Family, families, places_of
@@ -81,7 +81,7 @@ def _chosen(
     most = max(LEAST_WAYS, 7 * len(family.sums) // 5)  # not many more are read than were asked
     ways = [(labels[numbers], share) for labels, share in best_ways(roots[:, None] * distinct, power, most)]
     shares = exact_shares(np.array([share for _, share in ways]))
-    added, groupings = list[BudgetedAggregate](), list[Grouping]()
+    added, groupings = list[BudgetedAggregate](), list[DeclaredGrouping]()
     for number, ((labels, _), share) in enumerate(zip(ways, shares, strict=True)):
         if share:
             prefix = f"w{len(made.groupings) + number + 1}"

@@ -20,8 +20,8 @@ from dpquery.kernel.sensitivity import COARSEST_TERM
 from dpquery.plan.expr import Column
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
-from dpquery.planner.protect.grouping_sets import Grouping
-from dpquery.reuse.frames import Equation, Frame, KeyText, Weighed
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
+from dpquery.reuse.frames import Equation, KeyText, MeasurementFrame, RowWeighing
 from dpquery.reuse.text import text_of, value_of
 
 Rows = tuple[tuple[Value, ...], ...]
@@ -29,7 +29,7 @@ Rows = tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ReleasedMeasure:
     """The noisy numbers of one measure: its text, its noise, what it cost, and a number for each group."""
 
     measure: str
@@ -53,7 +53,7 @@ class Facts:
     one_group: bool
 
     @staticmethod
-    def of(grouping: Grouping, catalog: str) -> Facts:
+    def of(grouping: DeclaredGrouping, catalog: str) -> Facts:
         """Returns what the catalog of this fingerprint says."""
         return Facts(catalog=catalog, covering=grouping.covering, one_group=grouping.one_group)
 
@@ -71,7 +71,7 @@ Family = tuple[tuple[int, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class StoredRelease:
     """A released table.
 
     Attributes:
@@ -91,22 +91,22 @@ class Release:
     entry: int
     analyst: str
     time: str
-    frame: Frame
+    frame: MeasurementFrame
     facts: Facts
     names: tuple[tuple[str, ...], tuple[str, ...]]
     groups: tuple[Rows, ...] | None
     tau: int | None
     delta: Fraction
-    parts: tuple[Part, ...]
+    parts: tuple[ReleasedMeasure, ...]
     families: tuple[Family, ...] = ()
     equations: tuple[Equation, ...] = ()
 
-    def of(self, measures: Sequence[str]) -> tuple[Part, ...] | None:
+    def of(self, measures: Sequence[str]) -> tuple[ReleasedMeasure, ...] | None:
         """Returns the parts of these measures, given by their texts, or None if one is not there."""
         known = {part.measure: part for part in self.parts}
         return tuple(known[text] for text in measures) if known.keys() >= set(measures) else None
 
-    def chosen_with(self, part: Part) -> tuple[tuple[Fraction, Part], ...]:
+    def chosen_with(self, part: ReleasedMeasure) -> tuple[tuple[Fraction, ReleasedMeasure], ...]:
         """Returns the targets and parts of the quantiles that were chosen together with this one; () if none were."""
         for family in self.families:
             if any(self.parts[place].measure == part.measure for place, _ in family):
@@ -114,7 +114,7 @@ class Release:
         return ()
 
 
-def to_text(release: Release) -> str:
+def to_text(release: StoredRelease) -> str:
     """Returns all of a release but its entry, analyst and time."""
     frame, facts = release.frame, release.facts
     content = {
@@ -141,7 +141,7 @@ def to_text(release: Release) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
+def from_text(text: str, *, entry: int, analyst: str, time: str) -> StoredRelease:
     """Returns the release that `to_text` wrote.
 
     Raises:
@@ -155,7 +155,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         KeyText(columns=tuple(columns), domain=None if domain is None else tuple(map(tuple, domain)))
         for columns, domain in content["keys"]
     )
-    frame = Frame(
+    frame = MeasurementFrame(
         base=content["base"],
         conditions=tuple(content["conditions"]),
         keys=keys,
@@ -164,7 +164,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
     catalog, covering, one_group = content["facts"]
     groups, (tau, delta) = content["groups"], content["selection"]
     shown = None if groups is None else tuple(tuple(tuple(map(value_of, values)) for values in key) for key in groups)
-    release = Release(
+    release = StoredRelease(
         entry=entry,
         analyst=analyst,
         time=time,
@@ -189,18 +189,18 @@ def _names(content: list[list[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(keys), tuple(measures)
 
 
-def _weights(weights: Weighed) -> list[Any]:
+def _weights(weights: RowWeighing) -> list[Any]:
     return [weights.weighing.value, weights.max_rows, weights.column, weights.max_groups]
 
 
-def _read_weights(content: list[Any]) -> Weighed:
+def _read_weights(content: list[Any]) -> RowWeighing:
     weighing, max_rows, column, max_groups = content
     limits = [max_rows] if max_groups is None else [max_rows, max_groups]
     if not all(type(limit) is int and limit >= 1 for limit in limits):
         raise ValueError("limits on rows and groups are whole numbers from 1")
     if not isinstance(column, str) if weighing == Weighing.STORED.value else column is not None:
         raise ValueError("stored weights have a column, and others none")
-    return Weighed(weighing=Weighing(weighing), max_rows=max_rows, column=column, max_groups=max_groups)
+    return RowWeighing(weighing=Weighing(weighing), max_rows=max_rows, column=column, max_groups=max_groups)
 
 
 def _read_equations(texts: Sequence[str], equations: Sequence[Any]) -> tuple[Equation, ...]:
@@ -209,7 +209,7 @@ def _read_equations(texts: Sequence[str], equations: Sequence[Any]) -> tuple[Equ
     return tuple(tuple((texts[place], Fraction(by)) for place, by in equation) for equation in equations)
 
 
-def _check(release: Release) -> None:
+def _check(release: StoredRelease) -> None:
     frame = release.frame
     expected = int(np.prod(frame.shape, dtype=object)) if release.groups is None else len((*release.groups, ())[0])
     if frame.is_selected is (release.groups is None) or (release.tau is None) is frame.is_selected:
@@ -223,7 +223,7 @@ def _check(release: Release) -> None:
     _check_families(release)
 
 
-def _check_families(release: Release) -> None:
+def _check_families(release: StoredRelease) -> None:
     """Refuses quantiles that the kernel would not choose together so: what they lost could not be counted."""
     places = [place for family in release.families for place, _ in family]
     if len(set(places)) < len(places) or not all(type(p) is int and 0 <= p < len(release.parts) for p in places):
@@ -248,7 +248,7 @@ def _quantile(target: Fraction) -> Measure:
     return Measure(id=str(target), label="", count=Count.QUANTILE, value="", lattice=lattice, target=target)
 
 
-def _part(part: Part) -> list[Any]:
+def _part(part: ReleasedMeasure) -> list[Any]:
     loss, noise = part.loss, part.noise
     lost = [str(loss.epsilon), str(loss.delta), str(loss.rho)]
     divider = [] if noise.divider is None else [str(noise.divider)]
@@ -260,11 +260,11 @@ def _whole_or_text(steps: int | Fraction) -> int | str:
     return steps if isinstance(steps, int) else str(steps)
 
 
-def _read_part(content: list[Any]) -> Part:
+def _read_part(content: list[Any]) -> ReleasedMeasure:
     measure, noise, (epsilon, delta, rho), numbers = content
     if not isinstance(measure, str):
         raise ValueError("no measure")
-    return Part(
+    return ReleasedMeasure(
         measure=measure,
         noise=_read_noise(*noise),
         loss=PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta), rho=Fraction(rho)),

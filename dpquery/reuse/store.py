@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpquery.ledger.ledger import Ledger
-from dpquery.reuse.releases import OtherContract, Release, from_text, to_text
+from dpquery.reuse.releases import OtherContract, StoredRelease, from_text, to_text
 from dpquery.reuse.shelf import LOCK, Fields, Shelf, State
 from dpquery.reuse.shelf_file import ShelfFile
 from dpquery.reuse.text import digest
@@ -33,10 +33,10 @@ class _Known:
 
     last: int = 0
     state: State | None = None
-    releases: dict[tuple[str, ...], list[tuple[int, Release]]] = field(default_factory=dict)
+    releases: dict[tuple[str, ...], list[tuple[int, StoredRelease]]] = field(default_factory=dict)
     """By what their rows fulfil, each with its number."""
 
-    def within(self, conditions: tuple[str, ...]) -> Sequence[Release]:
+    def within(self, conditions: tuple[str, ...]) -> Sequence[StoredRelease]:
         """Returns the releases of rows that fulfil some of these conditions and no others, oldest first."""
         few = 2 ** len(conditions) <= len(self.releases)
         subsets = (kept for size in range(len(conditions) + 1) for kept in combinations(conditions, size))
@@ -45,7 +45,7 @@ class _Known:
         return [release for _, release in sorted(found, key=itemgetter(0))]
 
 
-class Store:
+class ReleaseStore:
     """The releases of one ledger. Safe to share between threads and across a fork.
 
     The shelf is made when the first answer is kept: a file beside the ledger's, or a schema in its database.
@@ -74,13 +74,13 @@ class Store:
         """Returns what changes when something was added, by whichever process."""
         return self._shelf.state()
 
-    def find(self, version: str, base: str, conditions: tuple[str, ...]) -> Sequence[Release]:
+    def find(self, version: str, base: str, conditions: tuple[str, ...]) -> Sequence[StoredRelease]:
         """Returns the releases over these rows of this version of the data that may tell of those of them that fulfil
         the conditions, given in order; oldest first."""
         with LOCK:
             return self._over(version, base).within(conditions)
 
-    def over(self, version: str, base: str) -> Sequence[Release]:
+    def over(self, version: str, base: str) -> Sequence[StoredRelease]:
         """Returns all releases over these rows of this version of the data, oldest first."""
         with LOCK:
             found = (one for some in self._over(version, base).releases.values() for one in some)
@@ -113,7 +113,7 @@ class Store:
                 known.state = state
             return known
 
-    def all(self, version: str) -> Sequence[Release]:
+    def all(self, version: str) -> Sequence[StoredRelease]:
         """Returns all releases of this version of the data, oldest first."""
         with LOCK:
             read = (self._read(number, row) for number, row in self._learned(self._shelf.rows(version)))
@@ -129,7 +129,7 @@ class Store:
                 self._mentioned[version, word] = state, last, found
             return found
 
-    def add(self, version: str, releases: Sequence[Release]) -> None:
+    def add(self, version: str, releases: Sequence[StoredRelease]) -> None:
         """Keeps releases durably; they were charged for before, and are lost without harm."""
         rows = [
             self._hashed(version, release.frame.base, release.entry, release.analyst, release.time, to_text(release))
@@ -199,7 +199,7 @@ class Store:
             self._charged |= self._ledger.hashes(unknown)
         return rows
 
-    def _read(self, number: int, row: Fields, base: str | None = None) -> Release | None:
+    def _read(self, number: int, row: Fields, base: str | None = None) -> StoredRelease | None:
         """Returns the release of a row; None for one under another contract, which answers nothing any more."""
         self._check(number, row)
         try:

@@ -11,9 +11,9 @@ from dpquery.kernel.plan import CHOICES, WHOLE_ROW, Count, Measure, PrivateAggre
 from dpquery.kernel.quantiles import FEWEST, Scale, rank_errors
 from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
-from dpquery.reuse.frames import Frame
-from dpquery.reuse.group_derivations import Way
-from dpquery.reuse.releases import Part, Release
+from dpquery.reuse.frames import MeasurementFrame
+from dpquery.reuse.group_derivations import GroupDerivation
+from dpquery.reuse.releases import ReleasedMeasure, StoredRelease
 
 ROUNDING = 1 + 1e-9
 """Variances and errors are floats; equal noises may differ by less than this."""
@@ -39,10 +39,10 @@ def best(
     places: Sequence[int],
     texts: Sequence[str],
     allowed: Sequence[float],
-    ways: Iterable[tuple[Release, Way]],
+    ways: Iterable[tuple[StoredRelease, GroupDerivation]],
     *,
     enough: bool,
-) -> tuple[Release, tuple[Part, ...], Way, list[float]] | None:
+) -> tuple[StoredRelease, tuple[ReleasedMeasure, ...], GroupDerivation, list[float]] | None:
     """Returns the release that choices are read from, with their rank errors: the same groups first, then the least
     error; one that is as accurate as asked, or where that need not be, one of the same groups."""
     candidates = []
@@ -63,7 +63,9 @@ def are_enough(errors: Sequence[float], allowed: Sequence[float]) -> bool:
     return all(error <= most * ROUNDING for error, most in zip(errors, allowed, strict=True))
 
 
-def drawn_with(measure: Measure, release: Release, part: Part) -> list[tuple[Measure, Part]]:
+def drawn_with(
+    measure: Measure, release: StoredRelease, part: ReleasedMeasure
+) -> list[tuple[Measure, ReleasedMeasure]]:
     """Returns what a stored choice was drawn with, as measures and parts: itself alone, or the whole family.
 
     Args:
@@ -73,22 +75,24 @@ def drawn_with(measure: Measure, release: Release, part: Part) -> list[tuple[Mea
     return [(replace(measure, id=str(i), target=target), member) for i, (target, member) in enumerate(together)]
 
 
-Place = tuple[int, Frame, str]
+Place = tuple[int, MeasurementFrame, str]
 """Where stored numbers are: the entry and the frame of their release, and the text of their measure."""
 
 
-def place_of(release: Release, part: Part) -> Place:
+def place_of(release: StoredRelease, part: ReleasedMeasure) -> Place:
     """Returns where a part of a release is."""
     return release.entry, release.frame, part.measure
 
 
-def drawn_together(read: Iterable[tuple[Measure, Release, Part]]) -> dict[Place, list[tuple[Measure, Part]]]:
+def drawn_together(
+    read: Iterable[tuple[Measure, StoredRelease, ReleasedMeasure]],
+) -> dict[Place, list[tuple[Measure, ReleasedMeasure]]]:
     """Returns what each of these stored choices was drawn with, by their places: one list for all of a family.
 
     Args:
         read: Stored choices, and what reads them.
     """
-    found: dict[Place, list[tuple[Measure, Part]]] = {}
+    found: dict[Place, list[tuple[Measure, ReleasedMeasure]]] = {}
     for measure, release, part in read:
         if place_of(release, part) not in found:
             drawn = drawn_with(measure, release, part)
@@ -99,8 +103,8 @@ def drawn_together(read: Iterable[tuple[Measure, Release, Part]]) -> dict[Place,
 def errors_of(
     aggregate: PrivateAggregate,
     measures: Sequence[Measure],
-    release: Release,
-    parts: Sequence[Part],
+    release: StoredRelease,
+    parts: Sequence[ReleasedMeasure],
     failure: Fraction = FAILURE,
 ) -> list[float]:
     """Returns how many ranks stored choices are off at most, but with this probability; 0 for the rest."""

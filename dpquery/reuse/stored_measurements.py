@@ -18,10 +18,10 @@ from dpquery.kernel.quantiles import asked
 from dpquery.ledger.ledger import Ledger
 from dpquery.result.inverse_variance import CombinedNoise
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.estimates import Found, Wanted
-from dpquery.reuse.releases import Release
+from dpquery.reuse.estimates import StoredEstimate, Wanted
+from dpquery.reuse.releases import StoredRelease
 from dpquery.reuse.stored_choices import Place, drawn_together, place_of
-from dpquery.reuse.vector_estimates import Estimate
+from dpquery.reuse.vector_estimates import VectorEstimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ _FAILURE = Fraction(1, 20)
 
 
 def described(
-    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[Found], follows: frozenset[str]
+    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[StoredEstimate], follows: frozenset[str]
 ) -> tuple[Measurement, ...]:
     """Returns the measurements of a plan, with what is said of those that are stored or follow from others."""
     remaining, made = iter(measured), []
@@ -51,7 +51,10 @@ def described(
 
 
 def with_combined(
-    measured: Sequence[Measurement], wanted: Sequence[Wanted], before: Sequence[Found], after: Sequence[Found]
+    measured: Sequence[Measurement],
+    wanted: Sequence[Wanted],
+    before: Sequence[StoredEstimate],
+    after: Sequence[StoredEstimate],
 ) -> tuple[Measurement, ...]:
     """Returns the measurements with the exactness of new numbers that were combined with stored ones."""
     remaining, made = iter(measured), []
@@ -65,7 +68,7 @@ def with_combined(
     return tuple(made)
 
 
-def _choices(aggregate: PrivateAggregate, found: Found) -> dict[str, tuple[Fraction, int]]:
+def _choices(aggregate: PrivateAggregate, found: StoredEstimate) -> dict[str, tuple[Fraction, int]]:
     """Returns for each stored choice, by its id, the step of its utility and how many were chosen together, or 0."""
     read = [
         (measure, *estimate.parts[0])
@@ -82,7 +85,7 @@ def _choices(aggregate: PrivateAggregate, found: Found) -> dict[str, tuple[Fract
     return {measure.id: steps[place_of(release, part)] for measure, release, part in read}
 
 
-def _of_choice(plain: Measurement, estimate: Estimate, step: Fraction, together: int) -> Measurement:
+def _of_choice(plain: Measurement, estimate: VectorEstimate, step: Fraction, together: int) -> Measurement:
     """Returns a measurement with the scale and error of a stored choice."""
     (_, part), law = estimate.parts[0], estimate.law
     assert isinstance(law, NoiseLaw)
@@ -95,7 +98,7 @@ def _of_choice(plain: Measurement, estimate: Estimate, step: Fraction, together:
     )
 
 
-def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Measurement:
+def _exactness(plain: Measurement, measure: Measure, estimate: VectorEstimate) -> Measurement:
     """Returns a measurement with the mechanism, scale and error of an estimate that was not chosen."""
     law, step = estimate.law, measure.unit
     mechanism = min((part.noise for _, part in estimate.parts), key=spread_of).mechanism
@@ -109,7 +112,7 @@ def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Meas
 COLUMNS = ("release", "time", "analyst", "groups", "columns", "query", "charge")
 
 
-def listing(ledger: Ledger, releases: Sequence[Release]) -> pd.DataFrame:
+def listing(ledger: Ledger, releases: Sequence[StoredRelease]) -> pd.DataFrame:
     """Returns one row for each stored table: the ledger's entry that paid for it, when and for whom, by which keys it
     is grouped, what was measured, the query as it was asked, and what that query was charged, for all its tables."""
     import pandas as pd

@@ -14,9 +14,9 @@ from fractions import Fraction
 from dpquery.accuracy.noise_shapes import spread_of
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.plan import CHOICES, BudgetedPlan
-from dpquery.reuse.estimates import Found, Wanted, find
+from dpquery.reuse.estimates import StoredEstimate, Wanted, find
 from dpquery.reuse.provenance import planned_vectors
-from dpquery.reuse.releases import Release
+from dpquery.reuse.releases import StoredRelease
 from dpquery.reuse.targets_met import bases_of, largest_by_base, reached, times
 from dpquery.reuse.vector_estimates import Vectors
 from dpquery.units.declarations import Declarations
@@ -32,11 +32,11 @@ LEAST = 1e-4
 
 def refined(
     wanted: tuple[Wanted, ...],
-    found: Sequence[Found],
+    found: Sequence[StoredEstimate],
     demanded: Sequence[Wanted],
-    known: Sequence[Sequence[Release]],
+    known: Sequence[Sequence[StoredRelease]],
     vectors: Mapping[str, Vectors],
-    over: Mapping[str, Sequence[Release]],
+    over: Mapping[str, Sequence[StoredRelease]],
     follows: frozenset[str],
     failure: Fraction,
     declared: Declarations,
@@ -77,8 +77,8 @@ def refined(
 
 
 def exact_enough(
-    wanted: Sequence[Wanted], found: Sequence[Found], vectors: Mapping[str, Vectors], failure: Fraction
-) -> list[Found]:
+    wanted: Sequence[Wanted], found: Sequence[StoredEstimate], vectors: Mapping[str, Vectors], failure: Fraction
+) -> list[StoredEstimate]:
     """Returns what is found without the stored sums whose intervals are wider than those that were asked for."""
     needs = reached(wanted, vectors, failure)
     made = []
@@ -91,8 +91,8 @@ def exact_enough(
 
 def _alone(
     wanted: Sequence[Wanted],
-    found: Sequence[Found],
-    known: Sequence[Sequence[Release]],
+    found: Sequence[StoredEstimate],
+    known: Sequence[Sequence[StoredRelease]],
     vectors: Mapping[str, Vectors],
     follows: frozenset[str],
     declared: Declarations,

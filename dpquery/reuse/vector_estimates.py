@@ -21,12 +21,12 @@ from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.result.added_tables import AnyNoise, of_sum
 from dpquery.result.inverse_variance import CombinedNoise, Component
-from dpquery.reuse.cells import Axes, Row, Table
+from dpquery.reuse.cells import Axes, CellTable, Row
 from dpquery.reuse.coordinates import Factors, is_of_vector, signed_rows, solved, without_filter
-from dpquery.reuse.frames import Asked, Equation, Frame
+from dpquery.reuse.frames import AskedAggregate, Equation, MeasurementFrame
 from dpquery.reuse.joint_noise import joint
 from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
-from dpquery.reuse.releases import Facts, Part, Release
+from dpquery.reuse.releases import Facts, ReleasedMeasure, StoredRelease
 
 MOST_COMPONENTS = 48
 """Noises of an estimate that are followed by themselves; the rest is taken for one normal noise."""
@@ -35,21 +35,21 @@ ONE = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class VectorSource:
     """Numbers of a vector: those of a stored part, or, without one, those of a measure that is yet to be released."""
 
-    frame: Frame
+    frame: MeasurementFrame
     facts: Facts
     measure: str
     noise: NoiseLaw
     equations: tuple[Equation, ...]
-    stored: tuple[Release, Part] | None = None
+    stored: tuple[StoredRelease, ReleasedMeasure] | None = None
 
 
-def stored(releases: Iterable[Release]) -> list[Source]:
+def stored(releases: Iterable[StoredRelease]) -> list[VectorSource]:
     """Returns the sums among stored numbers, but for those of selected groups."""
     return [
-        Source(release.frame, release.facts, part.measure, part.noise, release.equations, (release, part))
+        VectorSource(release.frame, release.facts, part.measure, part.noise, release.equations, (release, part))
         for release in releases
         for part in release.parts
         if part.noise.is_added and is_of_vector(release.frame, part.measure)
@@ -57,7 +57,7 @@ def stored(releases: Iterable[Release]) -> list[Source]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class VectorEstimate:
     """Numbers for the groups that are asked, where they come from and how exact they are.
 
     Attributes:
@@ -71,7 +71,7 @@ class Estimate:
     numbers: NDArray[Any]
     law: AnyNoise
     variance: float
-    parts: tuple[tuple[Release, Part], ...]
+    parts: tuple[tuple[StoredRelease, ReleasedMeasure], ...]
 
     @property
     def entries(self) -> tuple[int, ...]:
@@ -86,26 +86,26 @@ class Vectors:
         sources: What was released, or is about to be, oldest first.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        alike: dict[object, list[Source]] = {}
+    def __init__(self, sources: Sequence[VectorSource]) -> None:
+        alike: dict[object, list[VectorSource]] = {}
         for source in sources:
             alike.setdefault((source.frame.weights.of_rows, source.facts.catalog), []).append(source)
         self._axes = {
             key: Axes([(s.frame, s.facts) for s in some], {c for s in some for c in _conditions(s.measure)})
             for key, some in alike.items()
         }
-        self._alike: dict[object, list[Source]] = {}
+        self._alike: dict[object, list[VectorSource]] = {}
         for key, some in alike.items():
             for source in some:
                 elsewhere = self._axes[key].elsewhere(source.frame, without_filter(source.measure)[1])
                 self._alike.setdefault((key, elsewhere), []).append(source)
         self._families: dict[object, _Family] = {}
-        self._known: dict[object, tuple[tuple[_Part, Table, Exactness] | None]] = {}
+        self._known: dict[object, tuple[tuple[_Part, CellTable, Exactness] | None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._axes)
 
-    def estimate(self, asked: Asked, facts: Facts, measure: str) -> Estimate | None:
+    def estimate(self, asked: AskedAggregate, facts: Facts, measure: str) -> VectorEstimate | None:
         """Returns the best estimate of a measure of all groups; None where some group is not determined."""
         found = self._find(asked, facts, measure)
         if found is None:
@@ -113,24 +113,28 @@ class Vectors:
         part, table, exactness = found
         numbers = part.numbers(table)
         law, variance = _law(part.sources, exactness)
-        return Estimate(numbers=numbers, law=law, variance=variance, parts=_stored(part.sources, exactness))
+        return VectorEstimate(numbers=numbers, law=law, variance=variance, parts=_stored(part.sources, exactness))
 
-    def law(self, asked: Asked, facts: Facts, measure: str) -> tuple[AnyNoise, float] | None:
+    def law(self, asked: AskedAggregate, facts: Facts, measure: str) -> tuple[AnyNoise, float] | None:
         """Returns the noise of the estimate and its variance, in squared lattice steps; None where there is none."""
         found = self._find(asked, facts, measure)
         return None if found is None else _law(found[0].sources, found[2])
 
-    def variance(self, asked: Asked, facts: Facts, measure: str) -> float | None:
+    def variance(self, asked: AskedAggregate, facts: Facts, measure: str) -> float | None:
         """Returns the variance of the noise of the estimate, in squared lattice steps; None where there is none."""
         found = self._find(asked, facts, measure)
         return None if found is None else _variance(found[0].sources, found[2])
 
-    def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...] | None:
+    def behind(
+        self, asked: AskedAggregate, facts: Facts, measure: str
+    ) -> tuple[tuple[StoredRelease, ReleasedMeasure], ...] | None:
         """Returns the stored numbers that a measure is estimated from; None where it is not."""
         found = self._find(asked, facts, measure)
         return None if found is None else _stored(found[0].sources, found[2])
 
-    def shared(self, asked: Asked, facts: Facts, measures: Sequence[str], units: Sequence[float]) -> Shared | None:
+    def shared(
+        self, asked: AskedAggregate, facts: Facts, measures: Sequence[str], units: Sequence[float]
+    ) -> Shared | None:
         """Returns the noise that some measures have together; None where it is not known, and where each is shown as
         it was released, for then they have none."""
         found = [self._find(asked, facts, measure) for measure in measures]
@@ -145,7 +149,7 @@ class Vectors:
         ]
         return joint(known, units) if len(known) == len(found) else None
 
-    def _find(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
+    def _find(self, asked: AskedAggregate, facts: Facts, measure: str) -> tuple[_Part, CellTable, Exactness] | None:
         name = asked.frame, facts.catalog, measure
         known = self._known.get(name)
         if known is None:
@@ -153,8 +157,8 @@ class Vectors:
         return known[0]
 
     def _look(
-        self, asked: Asked, facts: Facts, measure: str, *, as_released: bool = True
-    ) -> tuple[_Part, Table, Exactness] | None:
+        self, asked: AskedAggregate, facts: Facts, measure: str, *, as_released: bool = True
+    ) -> tuple[_Part, CellTable, Exactness] | None:
         key = asked.frame.weights.of_rows, facts.catalog
         if (
             key not in self._axes
@@ -201,7 +205,7 @@ def _conditions(measure: str) -> tuple[str, ...]:
     return kept if signed is None else (*kept, signed[1])
 
 
-def _placed(axes: Axes, frame: Frame, measure: str) -> tuple[str, Row, Table | None]:
+def _placed(axes: Axes, frame: MeasurementFrame, measure: str) -> tuple[str, Row, CellTable | None]:
     """Returns what a measure adds up, without its filter, the filter's conditions, and the cells: of a sum of signs the
     rows, each with its sign, where that is known of each cell."""
     bare, kept = without_filter(measure)
@@ -216,10 +220,10 @@ class _Part:
     the one source is shown as it is."""
 
     system: System | None
-    sources: Sequence[Source]
+    sources: Sequence[VectorSource]
     factors: tuple[Fraction, ...]
 
-    def numbers(self, table: Table) -> NDArray[Any]:
+    def numbers(self, table: CellTable) -> NDArray[Any]:
         """Returns the estimates."""
         if self.system is not None:
             return self.system.numbers(table, self.factors)
@@ -235,7 +239,7 @@ ITSELF = Exactness(0.0, {0: (np.ones(1), np.ones(1, dtype=np.int64))}, frozenset
 class _Family:
     """The measurements of one vector, in systems of measures that are bound by equations."""
 
-    def __init__(self, sizes: list[int], members: list[tuple[Source, Table, str]]) -> None:
+    def __init__(self, sizes: list[int], members: list[tuple[VectorSource, CellTable, str]]) -> None:
         equations = {
             tuple([(without_filter(name)[0], by) for name, by in equation])
             for source, _, _ in members
@@ -244,9 +248,9 @@ class _Family:
         self._factors = solved((measure for _, _, measure in members), equations)
         self._sizes, self._members = sizes, members
         self._groups = _connected(self._factors.values())
-        self._systems: dict[frozenset[str], list[tuple[System, list[Source]]]] = {}
+        self._systems: dict[frozenset[str], list[tuple[System, list[VectorSource]]]] = {}
 
-    def alone(self, bare: str, frame: Frame, measure: str) -> Source | None:
+    def alone(self, bare: str, frame: MeasurementFrame, measure: str) -> VectorSource | None:
         """Returns the numbers that were released of a measure if nothing else tells of it: they are its estimate."""
         told = [source for source, _, own in self._members if bare in self._factors[own]]
         is_free = (
@@ -254,7 +258,7 @@ class _Family:
         )
         return told[0] if is_free and (told[0].frame, told[0].measure) == (frame, measure) else None
 
-    def released(self, frame: Frame, measure: str) -> Source | None:
+    def released(self, frame: MeasurementFrame, measure: str) -> VectorSource | None:
         """Returns the most exact numbers that were released of a measure as it is asked."""
         same = [source for source, _, _ in self._members if (source.frame, source.measure) == (frame, measure)]
         return min(same, key=lambda source: variance_of(source.noise), default=None)
@@ -280,7 +284,7 @@ class _Family:
                 return {name: by for name, by in found.items() if by}
         return None
 
-    def _of(self, group: frozenset[str]) -> list[tuple[System, list[Source]]]:
+    def _of(self, group: frozenset[str]) -> list[tuple[System, list[VectorSource]]]:
         """Returns one system, or where its unknown numbers are too many, one for each set of axes; where it is too much
         work otherwise, several."""
         if group not in self._systems:
@@ -288,7 +292,7 @@ class _Family:
             system = self._system(group, members)
             self._systems[group] = [(system, [source for source, _, _ in members])]
             if system.size > MOST_CELLS:
-                apart: dict[object, list[tuple[Source, Table, str]]] = {}
+                apart: dict[object, list[tuple[VectorSource, CellTable, str]]] = {}
                 for member in members:
                     axes = frozenset(axis for axis, _ in (*member[1].keys, *member[1].limits))
                     apart.setdefault(axes, []).append(member)
@@ -298,8 +302,8 @@ class _Family:
         return self._systems[group]
 
     def _oldest_first(
-        self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]
-    ) -> Iterator[tuple[System, list[Source]]]:
+        self, group: frozenset[str], members: Sequence[tuple[VectorSource, CellTable, str]]
+    ) -> Iterator[tuple[System, list[VectorSource]]]:
         """Yields systems of as many measurements as are little work together: what was known stays known beside
         what is released later."""
         while members:
@@ -311,7 +315,7 @@ class _Family:
             yield self._system(group, members[:low]), [source for source, _, _ in members[:low]]
             members = members[low:]
 
-    def _system(self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]) -> System:
+    def _system(self, group: frozenset[str], members: Sequence[tuple[VectorSource, CellTable, str]]) -> System:
         names = sorted(group)
         observed = [
             Observed(
@@ -335,11 +339,11 @@ def _connected(sums: Iterable[Factors]) -> list[frozenset[str]]:
     return groups
 
 
-def _stored(sources: Sequence[Source], exactness: Exactness) -> tuple[tuple[Release, Part], ...]:
+def _stored(sources: Sequence[VectorSource], exactness: Exactness) -> tuple[tuple[StoredRelease, ReleasedMeasure], ...]:
     return tuple(known for number in sorted(exactness.read) if (known := sources[number].stored) is not None)
 
 
-def _plain(sources: Sequence[Source], exactness: Exactness) -> tuple[NoiseLaw, int] | None:
+def _plain(sources: Sequence[VectorSource], exactness: Exactness) -> tuple[NoiseLaw, int] | None:
     """Returns the noise of released numbers and how many of them an estimate is the sum of; None where it is another
     combination."""
     if len(exactness.weights) == 1:
@@ -349,13 +353,13 @@ def _plain(sources: Sequence[Source], exactness: Exactness) -> tuple[NoiseLaw, i
     return None
 
 
-def _variance(sources: Sequence[Source], exactness: Exactness) -> float:
+def _variance(sources: Sequence[VectorSource], exactness: Exactness) -> float:
     """Returns the variance of an estimate; that of numbers which are shown as released is theirs."""
     plain = _plain(sources, exactness)
     return exactness.variance if plain is None else plain[1] * variance_of(plain[0])
 
 
-def _law(sources: Sequence[Source], exactness: Exactness) -> tuple[AnyNoise, float]:
+def _law(sources: Sequence[VectorSource], exactness: Exactness) -> tuple[AnyNoise, float]:
     """Returns the noise of an estimate, and its variance."""
     plain = _plain(sources, exactness)
     if plain is not None:

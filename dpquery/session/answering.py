@@ -24,7 +24,7 @@ from dpquery.result.table import Result
 from dpquery.reuse.answers import Answered
 from dpquery.reuse.query_split import Reuse
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 
 if TYPE_CHECKING:
     from dpquery.result.measurements import Measurement
@@ -67,7 +67,7 @@ class Execution:
 
 
 def release_rest(
-    requests: Sequence[Request], prepared: Sequence[Prepared], rest: BudgetedPlan, execution: Execution
+    requests: Sequence[Request], prepared: Sequence[PreparedQuery], rest: BudgetedPlan, execution: Execution
 ) -> NoisyAggregates | None:
     """Returns what the gate released of a plan, charged for; None where nothing is lacking."""
     if prepared[0].steps:
@@ -94,7 +94,7 @@ def after_charge(noisy: NoisyAggregates | None, compute: Callable[[], Made]) -> 
 
 def finish_all(
     requests: Sequence[Request],
-    prepared: Sequence[Prepared],
+    prepared: Sequence[PreparedQuery],
     remarks: Sequence[Remarks],
     answered: Answered,
     backend: Backend,
@@ -137,7 +137,7 @@ def finish_all(
 
 def remarks_of(
     requests: Sequence[Request],
-    prepared: Sequence[Prepared],
+    prepared: Sequence[PreparedQuery],
     measured: tuple[Measurement, ...],
     reuse: Reuse | None,
     profiles: KnownProfiles,

@@ -15,11 +15,11 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Released, sources
 from dpquery.result.batch import Batch
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.query_split import Split
-from dpquery.reuse.vector_estimates import Source, Vectors, stored
+from dpquery.reuse.query_split import QuerySplit
+from dpquery.reuse.vector_estimates import Vectors, VectorSource, stored
 from dpquery.session.explain import released_by
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +127,7 @@ class Dashboard:
         return str(self)
 
 
-Planned = tuple[tuple[Prepared, ...], Split]
+Planned = tuple[tuple[PreparedQuery, ...], QuerySplit]
 """Plans of queries that are measured at once, and what of them is stored."""
 
 
@@ -138,7 +138,7 @@ def charged_queries(ledger: Ledger, analyst: str) -> tuple[str, ...]:
 
 
 def _numbers(
-    requests: Sequence[Request], prepared: Sequence[Prepared], parts: Split, alone: Sequence[Split]
+    requests: Sequence[Request], prepared: Sequence[PreparedQuery], parts: QuerySplit, alone: Sequence[QuerySplit]
 ) -> list[Number]:
     deviations, found = expected_deviations(parts), list[Number]()
     for tile, (request, one, own) in enumerate(zip(requests, prepared, alone, strict=True), start=1):
@@ -156,7 +156,7 @@ def _numbers(
     return found
 
 
-def _measured(parts: Split) -> list[str]:
+def _measured(parts: QuerySplit) -> list[str]:
     return [
         f"{released_by(budgeted.aggregate)}: {', '.join(measure.label for measure in budgeted.aggregate.measures)}"
         for budgeted in parts.rest.aggregates
@@ -174,17 +174,17 @@ def _figure(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3g}"
 
 
-def expected_deviations(parts: Split) -> dict[str, float]:
+def expected_deviations(parts: QuerySplit) -> dict[str, float]:
     """Returns the standard deviation of the noise of each measure that queries read, by its id, in its own unit: of the
     group that is least exact; NaN of choices."""
-    sources: dict[str, list[Source]] = {}
+    sources: dict[str, list[VectorSource]] = {}
     for one, rest in zip(parts.wanted, parts.missing, strict=True):
         measured = {m.id for m in rest.aggregate.measures} if rest is not None else set[str]()
         for place, measure in enumerate(one.budgeted.aggregate.measures):
             if one.asked is not None and measure.id in measured:
                 text = one.asked.measures[place]
                 if is_of_vector(one.asked.frame, text):
-                    source = Source(one.asked.frame, one.facts, text, one.noises[place], one.asked.equations)
+                    source = VectorSource(one.asked.frame, one.facts, text, one.noises[place], one.asked.equations)
                     sources.setdefault(one.asked.frame.base, []).append(source)
     vectors = {base: Vectors([*stored(parts.over[base]), *some]) for base, some in sources.items()}
     found = {}

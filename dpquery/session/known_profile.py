@@ -28,15 +28,15 @@ from dpquery.planner.protect.weighing import private_scans
 from dpquery.result.choices import ABOVE
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.query_split import Reuse
-from dpquery.reuse.store import Store
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.text import Fingerprints
 from dpquery.session.explain import scaled_sums
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 from dpquery.session.profile import Profile, TableProfile, is_beyond, values_sentence
-from dpquery.session.profile_buying import Histogram, profile_of, values_of
+from dpquery.session.profile_buying import UnitHistogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
-from dpquery.session.profile_ladder import Estimate
+from dpquery.session.profile_ladder import IntervalEstimate
 from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
 from dpquery.session.rows_added import least_of_each, of_each_row
 from dpquery.units.join_multiplicity import LARGEST_CUT
@@ -63,7 +63,7 @@ class KnownProfiles:
     public: PublicFacts
     own: dict[str, TableProfile] = field(default_factory=dict)
     finder: Finder = field(init=False)
-    made: dict[str, tuple[Histogram, TableProfile]] = field(default_factory=dict)
+    made: dict[str, tuple[UnitHistogram, TableProfile]] = field(default_factory=dict)
     planned: dict[tuple[tuple[str, int], ...], Catalog] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class KnownProfiles:
             self.planned[key] = self.catalog.with_max_rows(dict(found))
         return self.planned[key]
 
-    def values(self, name: str, column: str, reuse: Reuse | None) -> Mapping[str, Estimate] | None:
+    def values(self, name: str, column: str, reuse: Reuse | None) -> Mapping[str, IntervalEstimate] | None:
         """Returns how many units have values of a column beyond its bounds, or unreadable; None without a profile."""
         if reuse is None:
             found = self.own.get(name)
@@ -126,7 +126,7 @@ class KnownProfiles:
         return None if histogram is None else values_of(histogram)
 
     def notes(
-        self, prepared: Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
+        self, prepared: PreparedQuery, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
     ) -> tuple[str, ...]:
         """Returns what is known of what a query's bounds leave out: a line for each table of people that it reads and
         of which one unit can have several rows, and one for each clamped column of which values are seen beyond its
@@ -164,7 +164,7 @@ class KnownProfiles:
         return lines if more <= 0 else (*lines[:MOST_NOTES], f"{more} more such lines: see session.profile()")
 
     def too_small(
-        self, prepared: Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
+        self, prepared: PreparedQuery, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
     ) -> Iterator[str]:
         """Yields which quantiles and extremes can say nothing, as their rank error is at least half of the rows that a
         group has on average, by the profile of its table: filters and joins with public tables leave no more.
@@ -225,7 +225,7 @@ class KnownProfiles:
         bound = None if found is None else found.bound
         return 0.0 if found is None or bound is None else found.ladder.loss(bound).lost
 
-    def require_reachable(self, prepared: Prepared, request: Request, reuse: Reuse | None) -> None:
+    def require_reachable(self, prepared: PreparedQuery, request: Request, reuse: Reuse | None) -> None:
         """Raises UnsupportedQueryError where what weights are known to leave out of a table is more than an error that
         is asked for of a number that adds something up over all of its rows: no noise is small enough.
 
@@ -314,7 +314,7 @@ class _NoData:
 
 def stored_profiles(catalog: Catalog, ledger: Ledger) -> tuple[TableProfile, ...]:
     """Returns what a ledger's store holds of the rows and values of a catalog's tables; opens no data."""
-    store = Store(ledger)
+    store = ReleaseStore(ledger)
     try:
         known = KnownProfiles(catalog=catalog, ledger=ledger, public=_NoData(catalog))
         reuse = Reuse(store=store, version=ledger.data_version, catalog=Fingerprints(catalog), analyst="")

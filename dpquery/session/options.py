@@ -16,7 +16,7 @@ from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
 from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.planner.budget.targets import Accuracy
+from dpquery.planner.budget.targets import AccuracyTarget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.simultaneous import read_confidence
 from dpquery.sql.parse.parameters import Given
@@ -177,7 +177,7 @@ class Request:
     confidence: Fraction = Fraction(95, 100)
     params: Given = None
     weights: Mapping[str, Fraction] = field(default_factory=dict)
-    accuracy: Accuracy | None = None
+    accuracy: AccuracyTarget | None = None
     simultaneous: bool = False
     fresh: bool = False
     given: tuple[tuple[tuple[Value, ...], ...], ...] = ()
@@ -226,10 +226,10 @@ def _weights(given: object) -> dict[str, Fraction]:
     return found
 
 
-def _accuracy(given: object, failure: Fraction, simultaneous: bool) -> Accuracy:
+def _accuracy(given: object, failure: Fraction, simultaneous: bool) -> AccuracyTarget:
     """Returns what `error=` asks: a number, or for each column one or a pair of it and the rows that are assumed."""
     if not isinstance(given, dict):
-        return Accuracy(errors=_amounts(given, "error"), failure=failure, simultaneous=simultaneous)
+        return AccuracyTarget(errors=_amounts(given, "error"), failure=failure, simultaneous=simultaneous)
     pairs = {name: value for name, value in given.items() if isinstance(value, tuple | list)}
     if any(len(pair) != 2 for pair in pairs.values()):
         raise InvalidLossError(
@@ -238,7 +238,7 @@ def _accuracy(given: object, failure: Fraction, simultaneous: bool) -> Accuracy:
     errors = _amounts({name: pairs[name][0] if name in pairs else given[name] for name in given}, "error")
     rows = _amounts({name: pair[1] for name, pair in pairs.items()}, "number of rows")
     assert not isinstance(errors, Fraction) and not isinstance(rows, Fraction)
-    return Accuracy(errors=errors, failure=failure, rows=rows, simultaneous=simultaneous)
+    return AccuracyTarget(errors=errors, failure=failure, rows=rows, simultaneous=simultaneous)
 
 
 def _amounts(given: object, what: str) -> dict[str, Fraction] | Fraction:

@@ -19,11 +19,11 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.planner.passes import BUDGET, PROTECT, Draft, Observer, run_passes
 from dpquery.result.batch import Batch
 from dpquery.reuse.answers import combine_with_stored, one_at_a_time
-from dpquery.reuse.query_split import Reuse, Split, split
+from dpquery.reuse.query_split import QuerySplit, Reuse, split
 from dpquery.session.answering import Execution, Remarks, after_charge, finish_all, release_rest
 from dpquery.session.options import Request
 from dpquery.session.planning import (
-    Prepared,
+    PreparedQuery,
     as_stored,
     bind_all,
     blaming_one,
@@ -65,7 +65,7 @@ def plan(
     gaps: Gaps = NO_GAPS,
     observe: Observer | None = None,
     derives: bool = False,
-) -> tuple[Prepared, ...]:
+) -> tuple[PreparedQuery, ...]:
     """Returns the plans of queries that are measured at once: they share tables, one split and one charge.
 
     Args:
@@ -92,7 +92,7 @@ def plan(
 
 
 @one_thread()
-def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
+def divide(prepared: Sequence[PreparedQuery], *, ledger: Ledger, reuse: Reuse | None) -> QuerySplit:
     """Returns what of prepared queries is stored, and what is to be measured; reads no private row."""
     first, declared = prepared[0], ledger.declarations
     wanted, plain = as_stored(first, declared, reuse)
@@ -102,8 +102,8 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
 @one_thread()
 def answer(
     requests: Sequence[Request],
-    prepared: Sequence[Prepared],
-    parts: Split,
+    prepared: Sequence[PreparedQuery],
+    parts: QuerySplit,
     remarks: Sequence[Remarks],
     execution: Execution,
 ) -> Batch:

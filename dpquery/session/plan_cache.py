@@ -11,7 +11,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.result.batch import Batch
 from dpquery.reuse.shelf import State
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 
 MOST_ANSWERS = 500
 """Answers that are remembered."""
@@ -28,15 +28,15 @@ class PlanCache:
     unit in each table, which a profile may tell; for the rest it follows from the catalog, from public tables, which
     are read once, and from the request. One that reads the clock is not kept."""
 
-    known: OrderedDict[object, tuple[object, tuple[Prepared, ...]]] = field(default_factory=OrderedDict)
+    known: OrderedDict[object, tuple[object, tuple[PreparedQuery, ...]]] = field(default_factory=OrderedDict)
 
     def get(
         self,
         requests: tuple[Request, ...],
         ledger: Ledger,
         catalog: Catalog,
-        prepare: Callable[[], tuple[Prepared, ...]],
-    ) -> tuple[Prepared, ...]:
+        prepare: Callable[[], tuple[PreparedQuery, ...]],
+    ) -> tuple[PreparedQuery, ...]:
         """Returns the plans of requests that are answered together; makes them if they are not known.
 
         Args:
@@ -58,7 +58,7 @@ class PlanCache:
         return made
 
 
-def _size(made: tuple[Prepared, ...]) -> int:
+def _size(made: tuple[PreparedQuery, ...]) -> int:
     return sum(len(key.domain or ()) for budgeted in made[0].budgeted.aggregates for key in budgeted.aggregate.keys)
 
 

@@ -19,7 +19,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import LogicalPlan
 from dpquery.planner.budget.targets import failure_of_each
 from dpquery.planner.passes import Draft, PlanningTerms
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.query_split import Plain, Reuse, wanted_of
@@ -34,7 +34,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedQuery:
     """A query that is ready to be measured; no row was read for it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Prepared:
 
     private: PrivatePlan
     budgeted: BudgetedPlan
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[DeclaredGrouping, ...]
     reads_clock: bool = False
     follows: frozenset[str] = frozenset()
     plain: BudgetedPlan | None = None
@@ -69,13 +69,13 @@ class SharedPlan:
 
     Attributes:
         plan: What is measured; `plain` is the plan in which nothing is left out.
-        groupings, follows, notes, failure: As in `Prepared`.
+        groupings, follows, notes, failure: As in `PreparedQuery`.
     """
 
     draft: Draft
     plan: BudgetedPlan
     plain: BudgetedPlan
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[DeclaredGrouping, ...]
     failure: Fraction | None
     follows: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ def require_answerable(shared: SharedPlan, terms: PlanningTerms, gaps: Gaps) -> 
         require(aggregate.aggregate, terms.catalog, gaps)
 
 
-def prepare(shared: SharedPlan) -> tuple[Prepared, ...]:
+def prepare(shared: SharedPlan) -> tuple[PreparedQuery, ...]:
     """Returns each query with what is measured of all."""
     draft, plain = shared.draft, None
     if shared.follows or (shared.failure is not None and shared.plan is not shared.plain):
@@ -187,7 +187,7 @@ def prepare(shared: SharedPlan) -> tuple[Prepared, ...]:
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
         [
-            Prepared(
+            PreparedQuery(
                 private=one,
                 budgeted=shared.plan,
                 groupings=shared.groupings,
@@ -204,7 +204,7 @@ def prepare(shared: SharedPlan) -> tuple[Prepared, ...]:
 
 
 def as_stored(
-    prepared: Prepared, declared: Declarations, reuse: Reuse | None
+    prepared: PreparedQuery, declared: Declarations, reuse: Reuse | None
 ) -> tuple[tuple[Wanted, ...], Plain | None]:
     """Returns what is measured in the form of the store; and, where some of it is left out because it follows from the
     rest, also the plan that measures all of it."""
@@ -217,7 +217,7 @@ def as_stored(
     return wanted, (prepared.plain, wanted_of(prepared.plain, own, said[: len(own)], declared, is_stored=is_stored))
 
 
-def require_accepted(prepared: Prepared, ledger: Ledger, public: PublicFacts) -> None:
+def require_accepted(prepared: PreparedQuery, ledger: Ledger, public: PublicFacts) -> None:
     """Raises InternalError where the gate would refuse a plan; of one that is measured it finds that out itself."""
     for aggregate in prepared.budgeted.aggregates:
         check(aggregate, ledger.declarations, public)

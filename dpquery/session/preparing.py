@@ -23,7 +23,7 @@ from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.catalog.rows import rows_of
 from dpquery.data.addresses import is_database
-from dpquery.data.encrypted_files import Key, create, key_of
+from dpquery.data.encrypted_files import EncryptionKey, create, key_of
 from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, manifest_of, opened
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.kernel.plan import Lattice
@@ -130,7 +130,9 @@ def prepare(
     return place
 
 
-def _earlier(catalog: Catalog, ledger: Ledger, place: Path, shards: int | None, key: Key | None) -> Earlier | None:
+def _earlier(
+    catalog: Catalog, ledger: Ledger, place: Path, shards: int | None, key: EncryptionKey | None
+) -> Earlier | None:
     """Returns what the folder holds, if it is of the same declarations and shards, and as it was written."""
     try:
         manifest = manifest_of(place, key)
@@ -277,7 +279,7 @@ def _is_ours(name: str) -> bool:
     return name in (MANIFEST, f"{MANIFEST}.new") or MADE.fullmatch(name) is not None
 
 
-def _commit(place: Path, manifest: Manifest, key: Key | None) -> None:
+def _commit(place: Path, manifest: Manifest, key: EncryptionKey | None) -> None:
     """Makes a preparation the folder's, at once: the files are durable by now, and the manifest takes its name last."""
     sync_folder(place / manifest.made)
     new = place / f"{MANIFEST}.new"

@@ -18,10 +18,10 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.aims import Aim, aims_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.least_noise import Pair
-from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, noisy_numbers
+from dpquery.planner.budget.targets import AccuracyTarget, choice_of, half_width_of, noisy_numbers
 from dpquery.reuse.implied import without
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ ASSUMED = Fraction(1000)
 
 def prices(
     request: Request,
-    prepare: Callable[[Request], Prepared],
+    prepare: Callable[[Request], PreparedQuery],
     ledger: Ledger,
     *,
     analyst: str,
@@ -55,7 +55,7 @@ def prices(
             rows[f"{currency}={show_amount(amount)}"] = row
             fixed |= {name: None for name, error in row.items() if name != "charge" and not math.isnan(error)}
     for error in ERRORS if fixed else ():
-        accuracy = Accuracy(
+        accuracy = AccuracyTarget(
             errors=dict.fromkeys(fixed, error),
             failure=1 - request.confidence,
             rows=assumed,
@@ -67,7 +67,7 @@ def prices(
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def expected(request: Request, prepared: Prepared, ledger: Ledger) -> tuple[str, ...]:
+def expected(request: Request, prepared: PreparedQuery, ledger: Ledger) -> tuple[str, ...]:
     """Returns the phrases of `Plan.expected`."""
     noises, pairs = _noises(prepared, ledger), _pairs(prepared)
     numbers = noisy_numbers(prepared.private.aggregates) if request.simultaneous else None
@@ -97,7 +97,7 @@ def _short(width: float) -> str:
 
 def _row(
     request: Request,
-    prepare: Callable[[Request], Prepared],
+    prepare: Callable[[Request], PreparedQuery],
     ledger: Ledger,
     limit: Budget,
     least: Fraction,
@@ -123,7 +123,7 @@ def _row(
 
 def _half_width(
     aim: Aim,
-    prepared: Prepared,
+    prepared: PreparedQuery,
     noises: Mapping[str, NoiseLaw],
     failure: Fraction,
     rows: Fraction | None,
@@ -146,11 +146,11 @@ def _half_width(
     return math.nan if found is None else found
 
 
-def _pairs(prepared: Prepared) -> dict[str, Pair]:
+def _pairs(prepared: PreparedQuery) -> dict[str, Pair]:
     return {m.id: (one.aggregate, m) for one in prepared.budgeted.aggregates for m in one.aggregate.measures}
 
 
-def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, NoiseLaw]:
+def _noises(prepared: PreparedQuery, ledger: Ledger) -> dict[str, NoiseLaw]:
     neighbours = ledger.declarations.neighbours
     pairs = (
         zip(one.aggregate.measures, calibrated(one, neighbours), strict=True) for one in prepared.budgeted.aggregates

@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpquery.catalog.names import plain, shown
 from dpquery.errors import ParameterError, UnknownNameError
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
-from dpquery.session.profile_ladder import GROUPS, TOO_FEW, Estimate, Ladder, Loss, check_groups
+from dpquery.session.profile_ladder import GROUPS, TOO_FEW, IntervalEstimate, Ladder, Loss, check_groups
 
 SHARE = Fraction(1, 10)
 """Of the dataset's budget, what a usual query loses where the catalog does not say it."""
@@ -34,8 +34,8 @@ class TableProfile:
     name: str
     max_rows: int | None
     rows: Ladder | None
-    months: tuple[tuple[str, Estimate], ...] = ()
-    outside: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    months: tuple[tuple[str, IntervalEstimate], ...] = ()
+    outside: Mapping[str, Mapping[str, IntervalEstimate]] = field(default_factory=dict)
     epsilon: Fraction | None = None
     rho: Fraction | None = None
     is_assumed: bool = False
@@ -52,7 +52,7 @@ class TableProfile:
         return self.rows
 
     @property
-    def estimated_units(self) -> Estimate:
+    def estimated_units(self) -> IntervalEstimate:
         """How many units have rows in the table."""
         return self.ladder.estimated_units
 
@@ -63,7 +63,7 @@ class TableProfile:
             return self.max_rows
         return self.suggest_max_rows()
 
-    def units_above(self, max_rows: int) -> Estimate:
+    def units_above(self, max_rows: int) -> IntervalEstimate:
         """Returns how many units have more rows than a bound, and so weigh less than all their rows."""
         return self.ladder.units_above(max_rows)
 
@@ -198,8 +198,8 @@ class Profile(Mapping[str, TableProfile]):
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def _shown(units: int, half: int) -> Estimate:
-    return Estimate(value=max(0, units), lower=max(0, units) - half, upper=max(0, units) + half)
+def _shown(units: int, half: int) -> IntervalEstimate:
+    return IntervalEstimate(value=max(0, units), lower=max(0, units) - half, upper=max(0, units) + half)
 
 
 _BEYOND = {
@@ -210,12 +210,12 @@ _BEYOND = {
 }
 
 
-def is_beyond(units: Mapping[str, Estimate]) -> bool:
+def is_beyond(units: Mapping[str, IntervalEstimate]) -> bool:
     """Whether some unit's values are seen to be clamped or unreadable."""
     return any(units[kind].lower > 0 for kind in _BEYOND if kind in units)
 
 
-def values_sentence(table: str, column: str, units: Mapping[str, Estimate]) -> str:
+def values_sentence(table: str, column: str, units: Mapping[str, IntervalEstimate]) -> str:
     """Returns what is known of values that bounds clamp, or that cannot be read, on one line for people."""
     found = {kind: units[kind] for kind in _BEYOND if kind in units}
     seen = [f"{number} units have values {_BEYOND[kind]}" for kind, number in found.items() if number.lower > 0]
@@ -225,7 +225,7 @@ def values_sentence(table: str, column: str, units: Mapping[str, Estimate]) -> s
     return f"{plain(table)}.{plain(column)}: {'; '.join([*seen, *rest])}"
 
 
-def _values(units: Mapping[str, Estimate]) -> str:
+def _values(units: Mapping[str, IntervalEstimate]) -> str:
     """Returns the numbers that are seen, and how large the others may be."""
     seen = [f"{name} {number}" for name, number in units.items() if number.lower > 0]
     unseen = [name for name, number in units.items() if number.lower <= 0]
@@ -234,7 +234,7 @@ def _values(units: Mapping[str, Estimate]) -> str:
     return "; ".join([*told, *([f"{', '.join(unseen)}: at most {most:,.0f}"] if unseen else [])])
 
 
-def _aligned(title: str, cells: Sequence[tuple[str, Estimate]]) -> Iterator[str]:
+def _aligned(title: str, cells: Sequence[tuple[str, IntervalEstimate]]) -> Iterator[str]:
     yield f"  units by {title}" + ("" if cells else ": too few for the noise")
     width = max((len(name) for name, _ in cells), default=0)
     numbers = [f"{number.value:,.0f}" for _, number in cells]

@@ -14,8 +14,8 @@ from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.session.profile import SHARE, Profile, TableProfile
-from dpquery.session.profile_ladder import Cell, Estimate, Ladder, Noise
-from dpquery.session.profile_questions import OTHERS, OUTSIDE, ROWS, Question, bound_of, questions, why_not
+from dpquery.session.profile_ladder import Cell, CellNoise, IntervalEstimate, Ladder
+from dpquery.session.profile_questions import OTHERS, OUTSIDE, ROWS, HistogramQuestion, bound_of, questions, why_not
 from dpquery.units.declarations import Neighbours
 
 Ask = Callable[[Sequence[str], Mapping[str, object]], Batch]
@@ -56,34 +56,34 @@ def loss_of_profile(amount: object, budget: Budget) -> dict[str, Any]:
     return {"rho" if budget.kind is BudgetKind.ZCDP else "epsilon": amount}
 
 
-def _weights(asked: Sequence[Question]) -> dict[str, object]:
+def _weights(asked: Sequence[HistogramQuestion]) -> dict[str, object]:
     """Returns weights with which all histograms of rows together get half of the loss."""
     rows = sum(question.kind == "rows" for question in asked)
     others = len(asked) - rows
     return {ROWS: Fraction(others, rows), OTHERS: 1} if rows and others else {}
 
 
-def _histogram(answer: Result) -> Histogram:
+def _histogram(answer: Result) -> UnitHistogram:
     """Returns the noisy numbers of units by cell, and their noise."""
     cells, units = (column.to_pylist() for column in answer.to_arrow().columns)
     (measurement,) = answer.measurements
-    return Histogram(units=dict(zip(cells, units, strict=True)), noise=Noise.of(measurement))
+    return UnitHistogram(units=dict(zip(cells, units, strict=True)), noise=CellNoise.of(measurement))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
+class UnitHistogram:
     """Noisy numbers of units, by the cell as its query names it."""
 
     units: Mapping[object, int]
-    noise: Noise
+    noise: CellNoise
 
 
-def profile_of(catalog: Catalog, name: str, found: Sequence[tuple[Question, Histogram]]) -> TableProfile:
+def profile_of(catalog: Catalog, name: str, found: Sequence[tuple[HistogramQuestion, UnitHistogram]]) -> TableProfile:
     """Returns what histograms of a table say, beside what its catalog says."""
     table, defaults, budget = catalog.tables[name], catalog.defaults, catalog.budget
     rows: Ladder | None = None
-    months: tuple[tuple[str, Estimate], ...] = ()
-    outside: dict[str, Mapping[str, Estimate]] = {}
+    months: tuple[tuple[str, IntervalEstimate], ...] = ()
+    outside: dict[str, Mapping[str, IntervalEstimate]] = {}
     for question, histogram in found:
         if question.kind == "rows":
             rows = _ladder(question, histogram, catalog.neighbours)
@@ -107,23 +107,23 @@ def profile_of(catalog: Catalog, name: str, found: Sequence[tuple[Question, Hist
     )
 
 
-def values_of(histogram: Histogram) -> Mapping[str, Estimate]:
+def values_of(histogram: UnitHistogram) -> Mapping[str, IntervalEstimate]:
     """Returns how many units have values within, below, above, on both sides, or unreadable."""
     half = histogram.noise.half_width(1)
     return {kind: _estimate(histogram.units[kind], half) for kind in OUTSIDE if kind in histogram.units}
 
 
-def _ladder(question: Question, histogram: Histogram, neighbours: Neighbours) -> Ladder:
+def _ladder(question: HistogramQuestion, histogram: UnitHistogram, neighbours: Neighbours) -> Ladder:
     replaced = neighbours is Neighbours.REPLACE_ONE
     return Ladder(cells=tuple(_cells(question, histogram)), noise=histogram.noise, replaced=replaced)
 
 
-def _cells(question: Question, histogram: Histogram) -> list[Cell]:
+def _cells(question: HistogramQuestion, histogram: UnitHistogram) -> list[Cell]:
     return [Cell(low=low, high=high, units=histogram.units[i]) for i, (low, high) in enumerate(question.cells)]
 
 
-def _estimate(units: int, half: int) -> Estimate:
-    return Estimate(value=max(0, units), lower=max(0, units - half), upper=max(0, units) + half)
+def _estimate(units: int, half: int) -> IntervalEstimate:
+    return IntervalEstimate(value=max(0, units), lower=max(0, units - half), upper=max(0, units) + half)
 
 
 def _part(amount: Fraction) -> Fraction | None:

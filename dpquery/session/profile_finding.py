@@ -17,14 +17,14 @@ from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
-from dpquery.reuse.frames import Asked
+from dpquery.reuse.frames import AskedAggregate
 from dpquery.reuse.query_split import Reuse
 from dpquery.session import pipeline
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
-from dpquery.session.profile_buying import Histogram
-from dpquery.session.profile_ladder import Noise
-from dpquery.session.profile_questions import Question
+from dpquery.session.planning import PreparedQuery
+from dpquery.session.profile_buying import UnitHistogram
+from dpquery.session.profile_ladder import CellNoise
+from dpquery.session.profile_questions import HistogramQuestion
 
 LITTLE = Fraction(1, 2**16)
 """So little is offered that everything stored is accurate enough."""
@@ -40,12 +40,12 @@ class Finder:
     catalog: Catalog
     ledger: Ledger
     public: PublicFacts
-    prepared: dict[str, Prepared | None] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
-    found: dict[str, tuple[Known, Histogram | None]] = field(default_factory=dict)
+    prepared: dict[str, PreparedQuery | None] = field(default_factory=dict)
+    asked: dict[str, AskedAggregate] = field(default_factory=dict)
+    found: dict[str, tuple[Known, UnitHistogram | None]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def get(self, question: Question, reuse: Reuse) -> Histogram | None:
+    def get(self, question: HistogramQuestion, reuse: Reuse) -> UnitHistogram | None:
         """Returns what is stored of a question, in the version of the data that is looked at; None without it."""
         reuse, text = replace(reuse, fresh=False), question.query
         with self.lock:
@@ -68,7 +68,7 @@ class Finder:
                 self.found[text] = known, made
             return made
 
-    def _look(self, text: str, prepared: Prepared, reuse: Reuse) -> Histogram | None:
+    def _look(self, text: str, prepared: PreparedQuery, reuse: Reuse) -> UnitHistogram | None:
         parts = pipeline.divide((prepared,), ledger=self.ledger, reuse=reuse)
         ((found,), (wanted,)) = parts.found, parts.wanted
         if wanted.asked is not None:
@@ -82,9 +82,9 @@ class Finder:
         units: dict[object, int] = {
             cell: int(n) for (cell,), n in zip(key.domain, estimate.numbers.tolist(), strict=True)
         }
-        return Histogram(units=units, noise=Noise.of(measurement))
+        return UnitHistogram(units=units, noise=CellNoise.of(measurement))
 
-    def _prepare(self, text: str) -> Prepared | None:
+    def _prepare(self, text: str) -> PreparedQuery | None:
         """Returns the plan of a question; None where it is refused, so that it was never answered and is not stored."""
         in_rho = self.ledger.budget.kind is BudgetKind.ZCDP
         offer = QueryBudget(rho=LITTLE) if in_rho else QueryBudget(epsilon=LITTLE)
@@ -95,5 +95,5 @@ class Finder:
             return None
 
 
-def _known(asked: Asked, reuse: Reuse) -> Known:
+def _known(asked: AskedAggregate, reuse: Reuse) -> Known:
     return reuse.version, tuple(release.entry for release in reuse.releases(asked))

@@ -32,7 +32,7 @@ _EULER = 0.5772156649015329
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class IntervalEstimate:
     """A number that is known up to noise, with a 95 % interval."""
 
     value: float
@@ -47,16 +47,16 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class CellNoise:
     """The noise of each cell: its law, and how far sums of cells are off."""
 
     mechanism: str
     scale: float
 
     @staticmethod
-    def of(measurement: Measurement) -> Noise:
+    def of(measurement: Measurement) -> CellNoise:
         """Returns the noise of a column of counts."""
-        return Noise(mechanism=measurement.mechanism, scale=measurement.scale)
+        return CellNoise(mechanism=measurement.mechanism, scale=measurement.scale)
 
     def half_width(self, cells: int, failure: Fraction = FAILURE) -> int:
         """Returns how far a sum of so many cells is off at most, but with a chance of `failure`."""
@@ -134,7 +134,7 @@ class Ladder:
     """
 
     cells: tuple[Cell, ...]
-    noise: Noise
+    noise: CellNoise
     replaced: bool = False
 
     @property
@@ -171,25 +171,25 @@ class Ladder:
         return sum(max(0, cell.units) for cell in self.read)
 
     @property
-    def estimated_units(self) -> Estimate:
+    def estimated_units(self) -> IntervalEstimate:
         """How many units have rows."""
         return self._sum(lambda _: True)
 
-    def units_above(self, rows: int) -> Estimate:
+    def units_above(self, rows: int) -> IntervalEstimate:
         """Returns how many units have more rows; the value is that of the ladder, the interval is of all units."""
         _check_rows(rows)
         inner = self._sum(lambda cell: cell.low > rows)
         outer = self._sum(lambda cell: cell.high > rows)
         value = sum(max(0, cell.units) * _above(cell, rows) for cell in self.read)
-        return Estimate(value=min(max(value, inner.lower), outer.upper), lower=inner.lower, upper=outer.upper)
+        return IntervalEstimate(value=min(max(value, inner.lower), outer.upper), lower=inner.lower, upper=outer.upper)
 
-    def units_within(self, rows: int) -> Estimate:
+    def units_within(self, rows: int) -> IntervalEstimate:
         """Returns how many units have at most so many rows, and hence all of them at full weight."""
         _check_rows(rows)
         inner = self._sum(lambda cell: cell.high <= rows)
         outer = self._sum(lambda cell: cell.low <= rows)
         value = sum(max(0, cell.units) * (1 - _above(cell, rows)) for cell in self.steps)
-        return Estimate(value=min(max(value, inner.lower), outer.upper), lower=inner.lower, upper=outer.upper)
+        return IntervalEstimate(value=min(max(value, inner.lower), outer.upper), lower=inner.lower, upper=outer.upper)
 
     def counted(self, rows: int) -> float:
         """Returns about how many rows count, where a unit's weights add up to at most `rows`."""
@@ -267,12 +267,12 @@ class Ladder:
         units = [cell.units for cell in self.cells if cell.low > rows]
         return max(0, sum(units)) + self.noise.half_width(len(units), 2 * FAILURE) + 1 if units else 0  # one end
 
-    def _sum(self, chosen: Callable[[Cell], bool]) -> Estimate:
+    def _sum(self, chosen: Callable[[Cell], bool]) -> IntervalEstimate:
         """Returns the units of some cells, none of which has fewer than 0."""
         units = [cell.units for cell in self.cells if chosen(cell)]
         half = self.noise.half_width(len(units))
         total = sum(units)
-        return Estimate(value=max(0, total), lower=max(0, total - half), upper=max(0, total) + half)
+        return IntervalEstimate(value=max(0, total), lower=max(0, total - half), upper=max(0, total) + half)
 
 
 def cells_up_to(most: int) -> tuple[tuple[int, int], ...]:

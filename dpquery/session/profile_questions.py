@@ -31,7 +31,7 @@ OUTSIDE = (WITHIN, "below", "above", "both", "unreadable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class HistogramQuestion:
     """One histogram.
 
     Attributes:
@@ -54,7 +54,7 @@ class Question:
         return WITHIN if self.kind == "values" else Case.__name__
 
 
-def questions(table: Table, catalog: Catalog) -> Iterator[Question]:
+def questions(table: Table, catalog: Catalog) -> Iterator[HistogramQuestion]:
     """Yields what is asked of a table; nothing of a public one."""
     if table.public or why_not(table, catalog):
         return
@@ -69,7 +69,7 @@ def questions(table: Table, catalog: Catalog) -> Iterator[Question]:
             yield _values(table, column, catalog)
 
 
-def values_of_column(table: Table, name: str, catalog: Catalog) -> Question | None:
+def values_of_column(table: Table, name: str, catalog: Catalog) -> HistogramQuestion | None:
     """Returns the histogram of units by how a column's values lie against its bounds; None where there is none."""
     column = table.columns.get(name)
     if column is None or table.public or not _is_bounded(column) or why_not(table, catalog):
@@ -107,7 +107,7 @@ def bound_of(table: Table, catalog: Catalog) -> int | None:
 
 
 @cached
-def rows_of(table: Table, catalog: Catalog) -> Question:
+def rows_of(table: Table, catalog: Catalog) -> HistogramQuestion:
     """Returns the histogram of units by their rows; in blocks, by the rows in their fullest one."""
     source, columns = _source(table)
     unit = ", ".join(columns)
@@ -122,10 +122,10 @@ def rows_of(table: Table, catalog: Catalog) -> Question:
             f"SELECT MAX(c) AS t FROM ({each}) AS each_block GROUP BY {', '.join(f'u{i}' for i in range(len(columns)))}"
         )
     cells = cells_up_to(most)
-    return Question(table=table.name, column="", kind="rows", cells=cells, query=_counted(inner, cells, ROWS))
+    return HistogramQuestion(table=table.name, column="", kind="rows", cells=cells, query=_counted(inner, cells, ROWS))
 
 
-def _months(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Question:
+def _months(table: Table, column: ColumnDeclaration, catalog: Catalog) -> HistogramQuestion:
     source, columns = _source(table)
     unit = ", ".join(columns)
     lower, upper = column.lower, column.upper
@@ -133,7 +133,7 @@ def _months(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Questi
     most = (upper.year - lower.year) * 12 + upper.month - lower.month + 1
     cells = ((0, 0), *cells_up_to(most))
     inner = f"SELECT COUNT(DISTINCT DATE_TRUNC('month', {_column(column.name)})) AS t FROM {source} GROUP BY {unit}"
-    return Question(
+    return HistogramQuestion(
         table=table.name, column=column.name, kind="months", cells=cells, query=_counted(inner, cells, OTHERS)
     )
 
@@ -145,7 +145,7 @@ def _counted(inner: str, cells: Sequence[tuple[int, int]], name: str) -> str:
     return f"SELECT cell, COUNT(*) AS {name} FROM (SELECT {step} AS cell FROM ({inner}) AS of_unit) AS c GROUP BY cell"
 
 
-def _values(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Question:
+def _values(table: Table, column: ColumnDeclaration, catalog: Catalog) -> HistogramQuestion:
     """NULL is what a value becomes that cannot be read as declared; where it is expected, nothing tells them apart."""
     name, lower, upper = _column(column.name), _literal(column.lower), _literal(column.upper)
     if table.ownership is None:
@@ -161,7 +161,7 @@ def _values(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Questi
     arms += "" if column.nullable else missing
     inner = f"SELECT CASE {arms}ELSE '{WITHIN}' END AS cell FROM {source}{group}"
     query = f"SELECT cell, COUNT(*) AS {OTHERS} FROM ({inner}) AS of_unit GROUP BY cell"
-    return Question(table=table.name, column=column.name, kind="values", cells=(), query=query)
+    return HistogramQuestion(table=table.name, column=column.name, kind="values", cells=(), query=query)
 
 
 def _dated(table: Table) -> ColumnDeclaration | None:

@@ -18,10 +18,10 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import output
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
-from dpquery.reuse.query_split import Split
+from dpquery.reuse.query_split import QuerySplit
 from dpquery.session.answering import Remarks
 from dpquery.session.explain import explain, ranks_needed, show_passes
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 from dpquery.units.blocks import Touched
 from dpquery.units.declarations import Declarations
 
@@ -54,8 +54,8 @@ class Plan:
 
     def __init__(
         self,
-        prepared: Prepared,
-        parts: Split,
+        prepared: PreparedQuery,
+        parts: QuerySplit,
         ledger: Ledger,
         prices: Callable[[], pd.DataFrame],
         *,
@@ -141,8 +141,8 @@ def _no_prices() -> pd.DataFrame:
 
 
 def told_with_plan(
-    prepared: Prepared,
-    parts: Split,
+    prepared: PreparedQuery,
+    parts: QuerySplit,
     known: Remarks,
     is_known: Callable[[str], bool],
     declared: Declarations,

@@ -16,8 +16,8 @@ from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.passes import Draft, Observer, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
-from dpquery.reuse.query_split import Reuse, Split
-from dpquery.reuse.store import Store
+from dpquery.reuse.query_split import QuerySplit, Reuse
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.stored_measurements import listing
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
@@ -27,7 +27,7 @@ from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.ledger_match import check_ledger
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
-from dpquery.session.planning import Prepared, require_accepted
+from dpquery.session.planning import PreparedQuery, require_accepted
 from dpquery.session.prices import expected, prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
@@ -76,7 +76,7 @@ class Session:
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
         self._charged = AtVersion(ledger, ledger.data_version if data_version is None else data_version)
         self._only_own = reuse == "own"
-        self._store = Store(ledger) if reuse else None
+        self._store = ReleaseStore(ledger) if reuse else None
         self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), PlanCache()
         self._profiles = KnownProfiles(catalog=catalog, ledger=ledger, public=backend)
         buying = Buying(catalog=catalog, backend=backend, charged=self._charged, analyst=analyst)
@@ -194,7 +194,7 @@ class Session:
         return answers, is_stored and not prepared[0].reads_clock
 
     def _remarks(
-        self, requests: tuple[Request, ...], prepared: tuple[Prepared, ...], parts: Split, reuse: Reuse | None
+        self, requests: tuple[Request, ...], prepared: tuple[PreparedQuery, ...], parts: QuerySplit, reuse: Reuse | None
     ) -> list[Remarks]:
         """Returns for each query what is said with its answer; refuses errors that are out of reach."""
         if self.synopses.reads(requests):
@@ -206,10 +206,10 @@ class Session:
         """Returns what requests would be charged; reads no private row."""
         return self._divided(requests, reuse).charge(self._ledger.budget.kind, self._ledger.declarations)
 
-    def _divided(self, requests: tuple[Request, ...], reuse: Reuse | None) -> Split:
+    def _divided(self, requests: tuple[Request, ...], reuse: Reuse | None) -> QuerySplit:
         return pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
 
-    def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[Prepared, ...]:
+    def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[PreparedQuery, ...]:
         if self.synopses.reads(requests):
             return self.synopses.planned(requests)
         catalog = self._profiles.catalog_with_rows(reuse)
@@ -217,7 +217,7 @@ class Session:
 
     def _planned(
         self, requests: tuple[Request, ...], reuse: Reuse | None, observe: Observer | None = None
-    ) -> tuple[Prepared, ...]:
+    ) -> tuple[PreparedQuery, ...]:
         catalog, backend = self._profiles.catalog_with_rows(reuse), self._backend
         return pipeline.plan(
             requests,
@@ -272,7 +272,7 @@ class Session:
         *plans, last = [self.explained(one, prepared if one is request else None, passes) for one in steps]
         return last.after(plans) if plans else last
 
-    def explained(self, request: Request, prepared: Prepared | None = None, passes: bool = False) -> Plan:
+    def explained(self, request: Request, prepared: PreparedQuery | None = None, passes: bool = False) -> Plan:
         """Returns the plan of one step of a query, as `explain` does."""
         reuse = self._reuse(request.fresh)
         prepared = prepared or self._prepared((request,), reuse)[0]

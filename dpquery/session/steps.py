@@ -14,7 +14,7 @@ from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
-from dpquery.reuse.query_split import Split
+from dpquery.reuse.query_split import QuerySplit
 from dpquery.session.options import Request
 from dpquery.sql.bind.steps import MOST_ROWS
 
@@ -75,7 +75,7 @@ def _finite(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def require_enough(divided: Sequence[Split], ledger: Ledger, analyst: str) -> None:
+def require_enough(divided: Sequence[QuerySplit], ledger: Ledger, analyst: str) -> None:
     """Raises InsufficientBudgetError where all steps together cost more than is left for any of them."""
     declared = ledger.declarations
     total = sum((parts.charge(ledger.budget.kind, declared) for parts in divided), ZERO)

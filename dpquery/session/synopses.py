@@ -11,12 +11,12 @@ from dpquery.catalog.min_units import least_units
 from dpquery.catalog.names import SYNOPSES, name_fault, shown, suggestion
 from dpquery.errors import CatalogError, ParameterError, UnknownNameError, UnsupportedQueryError
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.reuse.store import Store
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.answering import Remarks
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.parse import Named, parse, tables_named
 from dpquery.synopsis import stored_synopses
@@ -36,7 +36,7 @@ class Synopses(Mapping[str, Synopsis]):
     """
 
     buying: Buying
-    store: Store | None
+    store: ReleaseStore | None
     fingerprints: Fingerprints
     only_own: bool
     _known: tuple[object, dict[str, Synopsis], Catalog] | None = field(default=None, init=False)
@@ -140,7 +140,7 @@ class Synopses(Mapping[str, Synopsis]):
             )
         return True
 
-    def planned(self, requests: Sequence[Request]) -> tuple[Prepared, ...]:
+    def planned(self, requests: Sequence[Request]) -> tuple[PreparedQuery, ...]:
         """Returns the plans of queries over synopses and public tables: nothing is measured for them."""
         public = {name: table for name, table in self.declared.tables.items() if table.public}
         catalog, engine = self.declared.with_tables(public), self.engine()
@@ -160,7 +160,7 @@ class Synopses(Mapping[str, Synopsis]):
             self._engine[1].close()
             self._engine = None
 
-    def _store(self) -> Store:
+    def _store(self) -> ReleaseStore:
         if self.store is None:
             raise CatalogError("a synopsis is stored with answers; open the session without reuse=False")
         return self.store

@@ -28,11 +28,11 @@ from dpquery.result.measurements import Measurement
 from dpquery.session import pipeline
 from dpquery.session.answering import Execution, Remarks
 from dpquery.session.options import Options, Request
-from dpquery.session.planning import Prepared
-from dpquery.synopsis.axes import Axis, axes_of
+from dpquery.session.planning import PreparedQuery
+from dpquery.synopsis.axes import SynopsisAxis, axes_of
 from dpquery.synopsis.making import draw, measure
 from dpquery.synopsis.model import Marginal
-from dpquery.synopsis.rounds import Question, alone
+from dpquery.synopsis.rounds import MarginalQuestion, alone
 from dpquery.synopsis.synopsis import Synopsis, SynopsisPlan, expected, quality_of
 
 MOST_ROWS = 10_000_000
@@ -53,7 +53,7 @@ class Buying:
     charged: AtVersion
     analyst: str
 
-    def axes(self, table: str, columns: Sequence[str] | None, measures: Sequence[str]) -> tuple[Axis, ...]:
+    def axes(self, table: str, columns: Sequence[str] | None, measures: Sequence[str]) -> tuple[SynopsisAxis, ...]:
         """Returns the axes of a private table's columns."""
         declared = self.catalog.tables.get(table)
         if declared is None or declared.public:
@@ -90,7 +90,9 @@ class Buying:
         text = f"synopsis {name} of {table}: {', '.join(axis.name for axis in axes)}"
         reserved = Reserved(self.charged, analyst=self.analyst, loss=loss, query=text)
 
-        def ask(questions: Sequence[Question], asked: Sequence[Axis], share: Fraction) -> list[Marginal]:
+        def ask(
+            questions: Sequence[MarginalQuestion], asked: Sequence[SynopsisAxis], share: Fraction
+        ) -> list[Marginal]:
             part = _part(loss, share / len(questions))
             return [self._measured(question, table, asked, reserved, part) for question in questions]
 
@@ -161,22 +163,29 @@ class Buying:
         return charge_at_least(loss, self.ledger.budgets.get(self.analyst, budget), given.least_charge)
 
     def _planned(
-        self, question: Question, table: str, axes: Sequence[Axis], loss: PrivacyLoss
-    ) -> tuple[Request, tuple[Prepared, ...]]:
+        self, question: MarginalQuestion, table: str, axes: Sequence[SynopsisAxis], loss: PrivacyLoss
+    ) -> tuple[Request, tuple[PreparedQuery, ...]]:
         options = Options(epsilon=loss.epsilon) if self._is_pure else Options(rho=loss.rho)
         request = options.request(question.sql(table, axes), None, self.catalog.defaults)
         public = self.backend
         made = pipeline.plan((request,), catalog=self.catalog, ledger=self.ledger, public=public, gaps=public.gaps)
         return request, made
 
-    def measurement(self, question: Question, table: str, axes: Sequence[Axis], loss: PrivacyLoss) -> Measurement:
+    def measurement(
+        self, question: MarginalQuestion, table: str, axes: Sequence[SynopsisAxis], loss: PrivacyLoss
+    ) -> Measurement:
         """Returns what a question would measure if it had all of a loss."""
         _, prepared = self._planned(question, table, axes, loss)
         (found,) = pipeline.divide(prepared, ledger=self.ledger, reuse=None).measurements(self.ledger.declarations)
         return found
 
     def _measured(
-        self, question: Question, table: str, axes: Sequence[Axis], reserved: Reserved, loss: PrivacyLoss
+        self,
+        question: MarginalQuestion,
+        table: str,
+        axes: Sequence[SynopsisAxis],
+        reserved: Reserved,
+        loss: PrivacyLoss,
     ) -> Marginal:
         """Returns what the gate released for a question by itself: no stored number is read or kept."""
         request, prepared = self._planned(question, table, axes, loss)

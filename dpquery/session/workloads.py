@@ -15,7 +15,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import columns_of
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.passes import BUDGET, Draft, PlanningTerms, run_passes
-from dpquery.planner.protect.grouping_sets import Grouping
+from dpquery.planner.protect.grouping_sets import DeclaredGrouping
 from dpquery.reuse.contrasts import MOST_SUMS, with_contrasts
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.implied import Known, Replaced, all_follow, found_again, vectors_of, without, without_following
@@ -32,7 +32,7 @@ def strategy_of(
     ledger: Ledger,
     is_little_work: Callable[[BudgetedPlan], bool],
     kept: frozenset[str] | None = None,
-) -> tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]:
+) -> tuple[Draft, BudgetedPlan, Strategy, tuple[DeclaredGrouping, ...]]:
     """Returns a draft, the plan that measures all of it, a strategy that measures less, and the groupings of what the
     strategy adds, for queries whose answers are estimated by least squares.
 
@@ -101,7 +101,7 @@ def _all_released(
     return whole if whole.budgeted is not None and is_little_work(whole.budgeted) else None
 
 
-def alone(budgeted: BudgetedPlan, groupings: Sequence[Grouping], ledger: Ledger) -> tuple[Wanted, ...]:
+def alone(budgeted: BudgetedPlan, groupings: Sequence[DeclaredGrouping], ledger: Ledger) -> tuple[Wanted, ...]:
     """Returns the aggregates of a plan in the form of the store, where nothing else is known of their tables."""
     return wanted_of(budgeted, groupings, ["" for _ in groupings], ledger.declarations)
 
@@ -114,7 +114,7 @@ CLOSE = 0.995
 MARGIN = 1.0002
 FINE = 10**9
 
-Shared = tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]
+Shared = tuple[Draft, BudgetedPlan, Strategy, tuple[DeclaredGrouping, ...]]
 
 
 def planned_together(
@@ -183,7 +183,7 @@ def _least_loss(
 
 def _least(
     found: Strategy,
-    groupings: Sequence[Grouping],
+    groupings: Sequence[DeclaredGrouping],
     demanded: Sequence[Wanted],
     kept: frozenset[str],
     plain: BudgetedPlan,

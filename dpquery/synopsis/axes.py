@@ -29,7 +29,7 @@ Values = Callable[[str, str], Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class SynopsisAxis:
     """One column's cells.
 
     Attributes:
@@ -89,7 +89,7 @@ class Axis:
 
 def axes_of(
     table: Table, columns: Sequence[str] | None, measures: Sequence[str], values_from: Values
-) -> tuple[Axis, ...]:
+) -> tuple[SynopsisAxis, ...]:
     """Returns the axes of a table's columns, by default of all that have public values or bounds.
 
     Raises:
@@ -98,7 +98,7 @@ def axes_of(
     """
     if unknown := [name for name in (*(columns or ()), *measures) if name not in table.columns]:
         raise UnknownNameError(f"column {shown(unknown[0])} of {shown(table.name)} does not exist")
-    found: dict[str, Axis] = {}
+    found: dict[str, SynopsisAxis] = {}
     for name in dict.fromkeys((*(table.columns if columns is None else columns), *measures)):
         made = _axis(table.columns[name], name in measures, values_from)
         if made is not None:
@@ -117,7 +117,7 @@ def axes_of(
     return tuple(found.values())
 
 
-def _axis(column: ColumnDeclaration, is_measure: bool, values_from: Values) -> Axis | None:
+def _axis(column: ColumnDeclaration, is_measure: bool, values_from: Values) -> SynopsisAxis | None:
     if column.randomized is not None:
         return None
     said: dict[str, Any] = {"name": column.name, "type": column.type, "nullable": column.nullable}
@@ -129,8 +129,8 @@ def _axis(column: ColumnDeclaration, is_measure: bool, values_from: Values) -> A
         keys = tuple(sorted({v for v in values_from(*column.keys_from) if v is not None}, key=str))
     if keys is not None:
         known = tuple(key for key in keys if key is not None)
-        return Axis(values=known, **said) if 1 <= len(known) <= MOST_VALUES else None
-    return None if column.lower is None else Axis(edges=_edges(column), **said)
+        return SynopsisAxis(values=known, **said) if 1 <= len(known) <= MOST_VALUES else None
+    return None if column.lower is None else SynopsisAxis(edges=_edges(column), **said)
 
 
 def _edges(column: ColumnDeclaration) -> tuple[Value, ...]:

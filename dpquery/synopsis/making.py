@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dpquery.data.arrow import arrow_type
 from dpquery.plan.types import Kind
-from dpquery.synopsis.axes import Axis, numbers_of, value_of
+from dpquery.synopsis.axes import SynopsisAxis, numbers_of, value_of
 from dpquery.synopsis.model import STRENGTH, Integers, Marginal, Model
 from dpquery.synopsis.pseudorandom import Scattered
 from dpquery.synopsis.rounds import (
@@ -21,7 +21,7 @@ from dpquery.synopsis.rounds import (
     LEAST_GROUPS,
     OF_ALL_PAIRS,
     OF_TRIPLES,
-    Question,
+    MarginalQuestion,
     Settled,
     all_pairs,
     alone,
@@ -36,7 +36,7 @@ from dpquery.synopsis.rounds import (
 MOST_ROWS, IN_MODEL = 1_000_000, 100_000
 """Rows of a synopsis, and of the sample with which a distribution is found."""
 
-Ask = Callable[[Sequence[Question], Sequence[Axis], Fraction], Sequence[Marginal]]
+Ask = Callable[[Sequence[MarginalQuestion], Sequence[SynopsisAxis], Fraction], Sequence[Marginal]]
 """Measures questions over axes, for a share of the whole loss."""
 
 
@@ -51,13 +51,13 @@ class Transcript:
         later: Their marginals.
     """
 
-    asked: tuple[Axis, ...]
+    asked: tuple[SynopsisAxis, ...]
     first: tuple[Marginal, ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[SynopsisAxis, ...]
     later: tuple[Marginal, ...]
 
 
-def measure(axes: Sequence[Axis], ask: Ask, is_pure: bool) -> Transcript:
+def measure(axes: Sequence[SynopsisAxis], ask: Ask, is_pure: bool) -> Transcript:
     """Returns what the rounds measure. What they ask follows from the answers before and from the axes alone.
 
     Args:
@@ -129,7 +129,9 @@ PARTS = 16
 """Values of float64 lie on so many places of a cell: more would take space and tell nothing."""
 
 
-def table_of(rows: Integers, asked: Sequence[Axis], settled: Settled, weight: float, scattered: Scattered) -> pa.Table:
+def table_of(
+    rows: Integers, asked: Sequence[SynopsisAxis], settled: Settled, weight: float, scattered: Scattered
+) -> pa.Table:
     """Returns the rows with typed columns, and the number of rows that each stands for.
 
     Args:
@@ -140,7 +142,7 @@ def table_of(rows: Integers, asked: Sequence[Axis], settled: Settled, weight: fl
     return pa.table({**columns, weight_name(asked): pa.array(np.full(len(rows), weight))})
 
 
-def weight_name(axes: Sequence[Axis]) -> str:
+def weight_name(axes: Sequence[SynopsisAxis]) -> str:
     """Returns the name of the column of weights."""
     name, taken = WEIGHT, {axis.name.casefold() for axis in axes}
     while name in taken:
@@ -148,7 +150,7 @@ def weight_name(axes: Sequence[Axis]) -> str:
     return name
 
 
-def _column(cells: Integers, axis: Axis, settled: Settled, at: int, scattered: Scattered) -> pa.Array:
+def _column(cells: Integers, axis: SynopsisAxis, settled: Settled, at: int, scattered: Scattered) -> pa.Array:
     kind, is_null = arrow_type(axis.type), np.zeros(len(cells), dtype=bool)
     if axis.nullable:
         is_null = cells == settled.axes[at].size - 1

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpquery.catalog.names import quoted
-from dpquery.synopsis.axes import MISSING, Axis, Groups
+from dpquery.synopsis.axes import MISSING, Groups, SynopsisAxis
 from dpquery.synopsis.model import Floats, Marginal, nonnegative
 
 FIRST = Fraction(1, 10)
@@ -36,7 +36,7 @@ MEAN_SIZE = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class MarginalQuestion:
     """Numbers of rows by groups of cells of some columns.
 
     Attributes:
@@ -47,7 +47,7 @@ class Question:
     columns: tuple[int, ...]
     groups: tuple[Groups, ...]
 
-    def sql(self, table: str, axes: Sequence[Axis]) -> str:
+    def sql(self, table: str, axes: Sequence[SynopsisAxis]) -> str:
         """Returns the query, with a column for each axis and the number of rows last."""
         pairs = zip(self.columns, self.groups, strict=True)
         keys = [f"{axes[i].sql(groups)} AS k{place}" for place, (i, groups) in enumerate(pairs)]
@@ -55,7 +55,7 @@ class Question:
         return f"SELECT {', '.join(keys)}, COUNT(*) AS n FROM {quoted(table)} GROUP BY {numbers}"
 
     def marginal(
-        self, axes: Sequence[Axis], keys: Sequence[Sequence[int]], numbers: Sequence[int], deviation: float
+        self, axes: Sequence[SynopsisAxis], keys: Sequence[Sequence[int]], numbers: Sequence[int], deviation: float
     ) -> Marginal:
         """Returns what was released for it; what is missing where no NULL is declared is left out."""
         found = np.zeros(tuple(int(groups.max()) + 1 for groups in self.groups))
@@ -70,9 +70,9 @@ class Question:
         return Marginal(columns=self.columns, groups=self.groups, numbers=found.ravel(), variances=deviations**2)
 
 
-def alone(axes: Sequence[Axis]) -> list[Question]:
+def alone(axes: Sequence[SynopsisAxis]) -> list[MarginalQuestion]:
     """Returns the questions for each column by itself, cell by cell."""
-    return [Question(columns=(i,), groups=(axis.whole,)) for i, axis in enumerate(axes)]
+    return [MarginalQuestion(columns=(i,), groups=(axis.whole,)) for i, axis in enumerate(axes)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Settled:
         deviation: Of the noise of a first number.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SynopsisAxis, ...]
     merged: tuple[Groups, ...]
     within: tuple[Floats, ...]
     marginals: tuple[Marginal, ...]
@@ -104,7 +104,7 @@ class Settled:
         return tuple(one / one.sum() for one in found)
 
 
-def settle(axes: Sequence[Axis], marginals: Sequence[Marginal]) -> Settled:
+def settle(axes: Sequence[SynopsisAxis], marginals: Sequence[Marginal]) -> Settled:
     """Returns what the first round says."""
     deviation = float(np.sqrt(marginals[0].variances[0]))
     total = max(1.0, float(np.median([one.numbers.sum() for one in marginals])))
@@ -129,14 +129,14 @@ def settle(axes: Sequence[Axis], marginals: Sequence[Marginal]) -> Settled:
     )
 
 
-def _coarser(axis: Axis, groups: Groups) -> Axis:
+def _coarser(axis: SynopsisAxis, groups: Groups) -> SynopsisAxis:
     if not axis.edges:
         return axis
     first = [i for i in range(axis.plain) if i == 0 or groups[i] != groups[i - 1]]
     return replace(axis, edges=(*(axis.edges[i] for i in first), axis.edges[-1]))
 
 
-def merge(axis: Axis, shares: Floats, least: float) -> Groups:
+def merge(axis: SynopsisAxis, shares: Floats, least: float) -> Groups:
     """Returns the group of each cell: groups have at least a share of the rows, but for the last; NULL is its own.
 
     Args:
@@ -179,7 +179,7 @@ def combined(
     share: Fraction,
     is_pure: bool,
     crowding: Mapping[tuple[int, ...], float],
-) -> list[Question]:
+) -> list[MarginalQuestion]:
     """Returns the questions for chosen pairs or triples of columns.
 
     Args:
@@ -194,11 +194,11 @@ def combined(
         chain = math.prod(pairs[1 - size :])  # as if it were a chain of its strongest pairs
         groups = resolved([settled.axes[i] for i in some], [shares[i] for i in some], least**size / chain)
         if all(one.max() > 0 for one in groups):
-            questions.append(Question(columns=some, groups=groups))
+            questions.append(MarginalQuestion(columns=some, groups=groups))
     return questions
 
 
-def resolved(axes: Sequence[Axis], shares: Sequence[Floats], least: float) -> tuple[Groups, ...]:
+def resolved(axes: Sequence[SynopsisAxis], shares: Sequence[Floats], least: float) -> tuple[Groups, ...]:
     """Returns groups of the columns' cells, whose combinations have about a share of the rows if they are independent.
 
     Columns take an equal part in it. What a column has no cells for is left to those whose values have no order: of

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.reuse.store import Store
-from dpquery.synopsis.axes import Axis
+from dpquery.reuse.store import ReleaseStore
+from dpquery.synopsis.axes import SynopsisAxis
 from dpquery.synopsis.making import Transcript
 from dpquery.synopsis.model import Marginal
 from dpquery.synopsis.rounds import settle
@@ -26,11 +26,11 @@ from dpquery.synopsis.synopsis import Measured, Quality, Synopsis
 BASE = "synopses"
 """Of the rows of the store that hold synopses; no release is of such rows."""
 
-AxesOf = Callable[[str, Sequence[str], Sequence[str]], tuple[Axis, ...]]
+AxesOf = Callable[[str, Sequence[str], Sequence[str]], tuple[SynopsisAxis, ...]]
 """Returns the axes of a table's columns as the catalog declares them."""
 
 
-def keep(store: Store, made: Synopsis, fingerprint: str) -> None:
+def keep(store: ReleaseStore, made: Synopsis, fingerprint: str) -> None:
     """Keeps a synopsis durably, for the state of the data and of the catalog that it was made of."""
     content = {
         "name": made.name,
@@ -48,7 +48,9 @@ def keep(store: Store, made: Synopsis, fingerprint: str) -> None:
     store.keep(_version(made.data_version), BASE, made.entry, made.analyst, made.time, json.dumps(content))
 
 
-def read(store: Store, version: str, is_current: Callable[[str, str], bool], axes: AxesOf) -> dict[str, Synopsis]:
+def read(
+    store: ReleaseStore, version: str, is_current: Callable[[str, str], bool], axes: AxesOf
+) -> dict[str, Synopsis]:
     """Returns the synopses of a version of the data, by name; the last of each name.
 
     Args:
@@ -62,7 +64,7 @@ def read(store: Store, version: str, is_current: Callable[[str, str], bool], axe
     return found
 
 
-def drop(store: Store, version: str, name: str) -> int:
+def drop(store: ReleaseStore, version: str, name: str) -> int:
     """Removes the synopses of a name; returns how many there were."""
     return store.drop(_version(version), BASE, lambda row: bool(json.loads(row.content)["name"] == name))
 

@@ -36,7 +36,7 @@ from dpquery.planner.budget.allocate import ADDED
 from dpquery.result.finish import Finished
 from dpquery.result.inverse_variance import CombinedNoise, Component
 from dpquery.reuse.lines import Line, following
-from dpquery.synopsis.axes import Axis, Groups
+from dpquery.synopsis.axes import Groups, SynopsisAxis
 from dpquery.synopsis.making import Transcript
 from dpquery.synopsis.model import Floats, Marginal
 from dpquery.synopsis.rounds import settle
@@ -78,7 +78,7 @@ def with_intervals(finished: Finished, relation: Relation, synopses: Mapping[str
     counted = {} if read is None or synopsis is None else _counted(*read, synopsis)
     if synopsis is None or not counted or len(finished.table) > MOST_ROWS:
         return finished
-    known = Measured(synopsis.transcript, ADDED[bool(synopsis.charge.epsilon)])
+    known = MeasuredTables(synopsis.transcript, ADDED[bool(synopsis.charge.epsilon)])
     columns = {name: finished.table.column(name).to_pylist() for name in finished.table.column_names}
 
     def measured(confidence: Fraction, at_once: bool) -> IntervalInputs:
@@ -221,7 +221,7 @@ def _product(parts: Sequence[tuple[int, list[Value]] | None]) -> Weights | None:
     return made
 
 
-def in_cells(expression: Expression, column: Column, axis: Axis) -> list[Value] | None:
+def in_cells(expression: Expression, column: Column, axis: SynopsisAxis) -> list[Value] | None:
     """Returns what an expression over one column is in each cell; None where a cell may hold several values of it.
 
     Example:
@@ -254,7 +254,7 @@ def _at_row(one: Counted, columns: Mapping[str, Sequence[Any]], row: int) -> Wei
     return made
 
 
-class Measured:
+class MeasuredTables:
     """The measured tables of a synopsis, by rounds; with the law of their noise."""
 
     def __init__(self, told: Transcript, mechanism: Mechanism) -> None:

@@ -15,10 +15,10 @@ import pyarrow as pa
 from dpquery.catalog.names import plain
 from dpquery.errors import ParameterError
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.synopsis.axes import Axis
+from dpquery.synopsis.axes import SynopsisAxis
 from dpquery.synopsis.making import Transcript, measure
 from dpquery.synopsis.model import Integers, Marginal
-from dpquery.synopsis.rounds import MEAN_SIZE, Question
+from dpquery.synopsis.rounds import MEAN_SIZE, MarginalQuestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,14 +157,14 @@ class SynopsisPlan:
     __repr__ = __str__
 
 
-def expected(axes: Sequence[Axis], rows: int, deviation: float, is_pure: bool) -> Quality:
+def expected(axes: Sequence[SynopsisAxis], rows: int, deviation: float, is_pure: bool) -> Quality:
     """Returns what would be measured of so many rows that are spread evenly.
 
     Args:
         deviation: Of the noise of a single marginal for the whole loss.
     """
 
-    def ask(questions: Sequence[Question], asked: Sequence[Axis], share: Fraction) -> list[Marginal]:
+    def ask(questions: Sequence[MarginalQuestion], asked: Sequence[SynopsisAxis], share: Fraction) -> list[Marginal]:
         more = len(questions) / float(share)
         spread, made = deviation * (more if is_pure else math.sqrt(more)), []
         for question in questions:

@@ -27,7 +27,7 @@ FIRST, LAST = -(10**9), 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class BlockRange:
     """The blocks that have accounts: those numbered from `first` to `last`."""
 
     by: By

@@ -44,7 +44,7 @@ Lengths = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ExpressionCost:
     """What an expression costs on one row.
 
     Attributes:
@@ -58,7 +58,7 @@ class Cost:
     longest: int
 
 
-def cost(expression: Expression, given: Lengths, known: dict[int, Cost] | None = None) -> Cost:
+def cost(expression: Expression, given: Lengths, known: dict[int, ExpressionCost] | None = None) -> ExpressionCost:
     """Returns what an expression costs on each row, all branches of CASE together.
 
     Args:
@@ -76,25 +76,25 @@ def cost(expression: Expression, given: Lengths, known: dict[int, Cost] | None =
     return found
 
 
-def _cost(expression: Expression, given: Lengths, parts: list[Cost]) -> Cost:
+def _cost(expression: Expression, given: Lengths, parts: list[ExpressionCost]) -> ExpressionCost:
     inner = sum(part.characters for part in parts)
     made = sum(part.made for part in parts)
     match expression:
         case Column():
             longest = given[expression.id]
-            return Cost(STEP + longest, 0, longest)
+            return ExpressionCost(STEP + longest, 0, longest)
         case Literal():
             longest = len(expression.value) if isinstance(expression.value, str) else 0
-            return Cost(longest, 0, longest)
+            return ExpressionCost(longest, 0, longest)
         case Cast():
             longest = LONGEST_CAST if expression.type == TEXT else 0
-            return Cost(inner + STEP + parts[0].longest + longest, made + longest, longest)
+            return ExpressionCost(inner + STEP + parts[0].longest + longest, made + longest, longest)
         case Case():
             longest = max(part.longest for part in (*parts[1::2], parts[-1]))
-            return Cost(inner + STEP, made, longest)
+            return ExpressionCost(inner + STEP, made, longest)
         case Call():
             read, longest = _of_call(expression, tuple(part.longest for part in parts))
-            return Cost(inner + STEP + read + longest, made + longest + (read if longest else 0), longest)
+            return ExpressionCost(inner + STEP + read + longest, made + longest + (read if longest else 0), longest)
         case _:
             assert_never(expression)
 
@@ -114,7 +114,7 @@ def _of_call(call: Call, lengths: tuple[int, ...]) -> tuple[int, int]:
     return function.texts.reads(call, lengths), longest if call.type == TEXT else 0
 
 
-def of_aggregate(column: AggregateColumn, given: Lengths) -> Cost:
+def of_aggregate(column: AggregateColumn, given: Lengths) -> ExpressionCost:
     """Returns what an aggregate costs for each row of its source."""
     parts = [cost(part, given) for part in (column.argument, column.second, column.filter) if part is not None]
     read = sum(part.characters for part in parts)
@@ -123,7 +123,7 @@ def of_aggregate(column: AggregateColumn, given: Lengths) -> Cost:
     longest = 0
     if column.type == TEXT:
         longest = column.function.text_limit or parts[0].longest
-    return Cost(STEP + read + sorting, sum(part.made for part in parts) + kept + longest, longest)
+    return ExpressionCost(STEP + read + sorting, sum(part.made for part in parts) + kept + longest, longest)
 
 
 @cached

@@ -16,7 +16,7 @@ from typing import Any
 from dpquery.plan.calendar import By
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import Kind, Type
-from dpquery.units.blocks import Axis
+from dpquery.units.blocks import BlockRange
 
 
 class Neighbours(Enum):
@@ -64,7 +64,7 @@ class Declarations:
     privacy_unit: str
     neighbours: Neighbours
     tables: Mapping[str, TableDeclaration]
-    blocks: Axis | None = None
+    blocks: BlockRange | None = None
 
     def __post_init__(self) -> None:
         if self.blocks is None:
@@ -163,9 +163,9 @@ def _table_from_dict(name: str, content: dict[str, Any]) -> TableDeclaration:
     return TableDeclaration(name=name, public=content["public"], ownership=ownership, unique=unique, dated=dated)
 
 
-def _axis_from_list(content: list[Any]) -> Axis:
+def _axis_from_list(content: list[Any]) -> BlockRange:
     by, first, last = content
-    return Axis(by=By(by), first=first, last=last)
+    return BlockRange(by=By(by), first=first, last=last)
 
 
 def _type_to_list(type: Type) -> list[str | int]:

@@ -45,7 +45,7 @@ AGGREGATE_FIRST = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class OperatorCost:
     """What one operator costs for one stored row.
 
     Attributes:
@@ -75,7 +75,7 @@ class Work:
 
     declared: Declarations
     sizes: Sizes
-    parts: list[Part] = field(default_factory=list)
+    parts: list[OperatorCost] = field(default_factory=list)
     _known: dict[int, tuple[Relation, Locality]] = field(default_factory=dict)
     _meeting: Meeting = field(init=False)
 
@@ -98,7 +98,7 @@ class Work:
         """
         if not is_private(relation):
             if more := beyond(relation, self._meeting):
-                self.parts.append(Part(what=PUBLIC_PART, rows=1, characters=more, held=0, span=None))
+                self.parts.append(OperatorCost(what=PUBLIC_PART, rows=1, characters=more, held=0, span=None))
             return 0
         match relation:
             case Scan():
@@ -125,7 +125,7 @@ class Work:
 
     def _part(self, what: str, rows: int, characters: int, held: int, span: Span | None = None) -> int:
         """Adds an operator that does the same for each of its rows; returns how many they are."""
-        part = Part(what=what, rows=rows, characters=rows * characters, held=rows * held, span=span)
+        part = OperatorCost(what=what, rows=rows, characters=rows * characters, held=rows * held, span=span)
         self.parts.append(part)
         return rows
 

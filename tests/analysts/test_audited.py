@@ -8,7 +8,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.auditing.gray_box import GrayBox
-from dpquery.auditing.questions import Question, usual
+from dpquery.auditing.questions import AuditedQuery, usual
 from tests.analysts.test_analysts import QUESTIONS
 from tests.analysts.worlds import tables_of
 
@@ -19,7 +19,7 @@ def test_the_auditor_finds_nothing(schema: str, tmp_path: Path) -> None:
     catalog = dp.Catalog.load(Path(__file__).parent / f"{schema}.yaml")
     public = {name: tables_of(schema)[name] for name, table in catalog.tables.items() if table.public}
     asked = [
-        Question(text=one.sql, options=usual(catalog).but(dialect=one.said.get("dialect", "postgres")))
+        AuditedQuery(text=one.sql, options=usual(catalog).but(dialect=one.said.get("dialect", "postgres")))
         for one in QUESTIONS
         if one.schema == schema and "refused" not in one.said
     ]

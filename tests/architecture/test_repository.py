@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import Counter
 
 import yaml
 
 import dpquery
 from tests.architecture.commit_title import faults
-from tests.architecture.package import ROOT
+from tests.architecture.package import ROOT, modules
 
 UNTYPED = 12
 """Test files in which mypy reports no errors of some codes; the number may only fall."""
@@ -32,6 +34,25 @@ def test_the_package_says_what_each_room_is() -> None:
     rooms = re.findall(r"^    (\w+) {2,}\S", dpquery.__doc__ or "", re.MULTILINE)
     folders = {init.parent.name for init in (ROOT / "dpquery").glob("*/__init__.py")}
     assert sorted(rooms) == sorted(folders)
+
+
+CLASSES_OF_ONE_NAME = {
+    "InternalError": "PEP 249 gives the exception of `dbapi` its name",
+    "Noise": "`accounting.Noise` is public: what a batch adds; the kernel's is that of one measure",
+}
+"""Names that two classes have, each with its reason; no other name may come to them."""
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """A name that begins with an underscore is read in its module only."""
+    names = Counter(
+        node.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == set(CLASSES_OF_ONE_NAME)
+    assert max(names.values()) == 2
 
 
 def test_the_contract_of_stages_has_each_room() -> None:

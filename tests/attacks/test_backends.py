@@ -175,7 +175,7 @@ def test_locks_are_read_back() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(engine.LOCK, "lock_configuration", "maybe")
         with pytest.raises((BackendError, duckdb.Error)):
-            engine.Engine({}, keep_order=False)
+            engine.DuckDBEngine({}, keep_order=False)
 
 
 # Texts of the analyst reach the engine as constants alone.

@@ -13,7 +13,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.shard_files import kept
-from dpquery.data.encrypted_files import Key, is_sealed
+from dpquery.data.encrypted_files import EncryptionKey, is_sealed
 from dpquery.data.prepared import MANIFEST, File, manifest_of
 from dpquery.errors import CatalogError
 from dpquery.session.preparing import erase
@@ -65,7 +65,7 @@ class Clinic:
 
     @property
     def made(self) -> Path:
-        return self.place / manifest_of(self.place, Key(KEY)).made
+        return self.place / manifest_of(self.place, EncryptionKey(KEY)).made
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_files_are_linked_only_under_the_same_key(clinic: Clinic) -> None:
         for key, are_kept in ((KEY, True), (OTHER, False)):
             clinic.ledger.new_data_version(by="owner", why="more")
             clinic.prepare(key)
-            made = clinic.place / manifest_of(clinic.place, Key(key)).made
+            made = clinic.place / manifest_of(clinic.place, EncryptionKey(key)).made
             assert bool(before & {file.stat().st_ino for file in made.iterdir()}) is are_kept
     assert clinic.answer(OTHER)
 

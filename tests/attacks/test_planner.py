@@ -24,7 +24,7 @@ from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.session import pipeline
 from dpquery.session.options import Request
-from dpquery.session.planning import Prepared
+from dpquery.session.planning import PreparedQuery
 from tests.attacks.clinic import CATALOG, Clinic, frames
 
 # What is refused, and before a row is read.
@@ -649,7 +649,7 @@ def operations(part: object) -> set[str]:
     return found.union(*(operations(one) for one in inner))
 
 
-def planned(clinic: Clinic, query: str) -> Prepared:
+def planned(clinic: Clinic, query: str) -> PreparedQuery:
     """Returns the private plan of a query."""
     request = Request(text=query, offer=QueryBudget.of(epsilon=1), bounds=ContributionBounds())
     public = clinic.backend

@@ -19,8 +19,8 @@ from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import Call, Column, Literal
 from dpquery.plan.types import FLOAT64, INT64, TEXT
-from dpquery.reuse.releases import Release
-from dpquery.reuse.store import Store
+from dpquery.reuse.releases import StoredRelease
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.text import NotCanonical, digest, text_of, value_of
 from tests.forking import fork
 from tests.unit.reuse.shop import Shop
@@ -343,9 +343,9 @@ def test_a_process_that_is_killed_gives_no_draw_away(
 
     child = fork()
     if child == 0:
-        add = Store.add
+        add = ReleaseStore.add
 
-        def add_and_die(store: Store, version: str, releases: Sequence[Release]) -> None:
+        def add_and_die(store: ReleaseStore, version: str, releases: Sequence[StoredRelease]) -> None:
             add(store, version, releases)
             die()
 
@@ -355,7 +355,7 @@ def test_a_process_that_is_killed_gives_no_draw_away(
         elif place == "before the run":
             monkeypatch.setattr(DuckDBBackend, "run", die)
         else:
-            monkeypatch.setattr(Store, "add", die if place == "before the store" else add_and_die)
+            monkeypatch.setattr(ReleaseStore, "add", die if place == "before the store" else add_and_die)
         session.sql(QUERY)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -383,7 +383,7 @@ def test_the_store_is_its_owners_alone_and_holds_nothing_exact(shop: Shop) -> No
         "parts",
     }
     assert b"town 1" not in shop.store.read_bytes()
-    assert Store(Ledger.open(shop.path)).place == str(shop.store)
+    assert ReleaseStore(Ledger.open(shop.path)).place == str(shop.store)
 
 
 def test_explaining_reads_no_rows_and_writes_nothing(shop: Shop) -> None:

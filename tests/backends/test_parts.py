@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.private_statements import Prepared, adds_up
+from dpquery.backends.duckdb.private_statements import PreparedAggregate, adds_up
 from dpquery.backends.resources import Resources
 from dpquery.backends.spark.executors import (
     MARKER,
@@ -53,7 +53,7 @@ class InParts(DuckDBBackend):
             "resources": Resources(),
         }
 
-    def run(self, statement: Prepared, key: int) -> ExactAggregates:
+    def run(self, statement: PreparedAggregate, key: int) -> ExactAggregates:
         shards = max(len(table.shards) for table in self.job["prepared"].values())
         count = shards if adds_up(statement.aggregate) else 1
         numbers = range(count) if adds_up(statement.aggregate) else [MARKER]

@@ -127,14 +127,14 @@ def test_one_address_has_all_tables(url: str, tmp_path: Path) -> None:
 
 
 def test_all_tables_are_of_one_moment_and_stay_so(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = postgres.Database.read
+    read = postgres.DatabaseSnapshot.read
 
     def reading(*given: Any) -> Any:
         found = read(*given).read_all()
         change(url, "INSERT INTO visits VALUES (1, 1); UPDATE people SET age = 0")
         return found.to_reader()
 
-    monkeypatch.setattr(postgres.Database, "read", reading)
+    monkeypatch.setattr(postgres.DatabaseSnapshot, "read", reading)
     with session(tmp_path, url) as opened:
         change(url, "DROP TABLE visits; DELETE FROM people")
         assert asked(opened, PEOPLE) == [4, 170]

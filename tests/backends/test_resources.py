@@ -19,7 +19,7 @@ from dpquery.backends.duckdb.engine import (
     HANDED_BACK,
     PREPARED_SETTINGS,
     PRIVATE_SETTINGS,
-    Engine,
+    DuckDBEngine,
 )
 from dpquery.backends.resources import PREFIX, Resources
 from dpquery.errors import BackendError, CatalogError
@@ -34,7 +34,7 @@ SETTINGS = (
 )
 
 
-def settings(engine: Engine) -> dict[str, str]:
+def settings(engine: DuckDBEngine) -> dict[str, str]:
     return dict(engine.cursor().execute(SETTINGS).fetchall())
 
 
@@ -65,13 +65,13 @@ def test_each_thread_of_private_tables_gives_memory_back_and_groups_by_codes() -
 def test_over_files_memory_is_given_back_once_a_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that is asked for beyond the threshold makes the engine do so."""
     DATA["t"].to_parquet(tmp_path / "t.parquet")
-    given, back = list[Engine](), Engine.hand_back
+    given, back = list[DuckDBEngine](), DuckDBEngine.hand_back
 
-    def noting(engine: Engine) -> None:
+    def noting(engine: DuckDBEngine) -> None:
         given.append(engine)
         back(engine)
 
-    monkeypatch.setattr(Engine, "hand_back", noting)
+    monkeypatch.setattr(DuckDBEngine, "hand_back", noting)
     for sources, times in ((DATA, 0), ({"t": tmp_path / "t.parquet"}, 2)):
         ledger = dp.create_ledger(CATALOG, tmp_path / f"{times}.ledger")
         with dp.connect(CATALOG, sources, ledger=ledger, reuse=False) as session:
@@ -80,7 +80,7 @@ def test_over_files_memory_is_given_back_once_a_statement(tmp_path: Path, monkey
         assert len(given) == times
     read = "current_setting('allocator_bulk_deallocation_flush_threshold')"
     for settings, threshold in ((FILE_SETTINGS, "292.9 KiB"), (PREPARED_SETTINGS, "1.1 MiB")):
-        engine = Engine({}, keep_order=False, made=[HANDED_BACK], memory=PRIVATE_SETTINGS | settings)
+        engine = DuckDBEngine({}, keep_order=False, made=[HANDED_BACK], memory=PRIVATE_SETTINGS | settings)
         assert engine.cursor().execute(f"SELECT {read}").fetchall() == [(threshold,)]
     ((_, profiled),) = engine.cursor().execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {HAND_BACK}").fetchall()
     assert json.loads(profiled)["system"]["peak_buffer_memory"] >= 2048 * 400 * 4

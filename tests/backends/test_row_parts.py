@@ -12,7 +12,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
-from dpquery.data.encrypted_files import Reader, key_of
+from dpquery.data.encrypted_files import EncryptedFileReader, key_of
 
 ROWS = 1_040_000
 KEY = "0f" * 32
@@ -44,7 +44,7 @@ def written(folder: Path, key: str | None) -> dict[str, pa.Table]:
     found = dict[str, pa.Table]()
     for path in folder.rglob("*.parquet"):
         secret = key_of(key)
-        table = parquet.read_table(path if secret is None else Reader(path, secret))
+        table = parquet.read_table(path if secret is None else EncryptedFileReader(path, secret))
         table = table.sort_by([(name, "ascending") for name in table.column_names])
         found[path.name] = pa.table(dict(zip(table.column_names, table.columns, strict=True)))
     return found

@@ -18,7 +18,7 @@ import pytest
 
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.backends.duckdb.row_weights import RowWeights
-from dpquery.backends.duckdb.table_reading import Weighed
+from dpquery.backends.duckdb.table_reading import StoredWeighing
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing, Weights
@@ -181,7 +181,7 @@ def test_rows_have_weights_where_a_join_tells_the_owner(
 def test_rows_of_nobody_have_no_weight_where_weights_are_kept_by_row() -> None:
     backend, owners = backend_of(made()), {"visits": PEOPLE, "items": owners_of_items()}
     for table, by in (("visits", "number"), ("items", "CAST(substr(label, 2) AS BIGINT)")):
-        each = Weighed(table, 3, 10**7)
+        each = StoredWeighing(table, 3, 10**7)
         kept = backend._weights.made([each])[each]
         assert kept is not None and kept.column is not None
         read = dict(backend._rows_of(f"SELECT {by}, {kept.column} FROM {kept.name}"))
@@ -225,7 +225,7 @@ def test_rows_that_are_not_read_weigh_nothing(max_rows: int, stored: Opener) -> 
 def test_weights_of_a_unit_with_very_many_rows(max_rows: int) -> None:
     """What is multiplied is beyond 64 bits where `max_rows` is near the largest limit."""
     backend = backend_of(made())
-    text = backend._tables.crowded(Weighed("visits", max_rows, 10**12))
+    text = backend._tables.crowded(StoredWeighing("visits", max_rows, 10**12))
     for owner, rows, weight in backend._rows_of(text.replace("COUNT(*)", f"(COUNT(*) + {10**12})")):
         assert rows == ROWS[owner] + 10**12 and weight == max_rows * WEIGHT // 10**12
 
@@ -282,11 +282,11 @@ def test_no_stale_rows_of_a_dataset_are_weighed(change: Callable[[Path, pd.DataF
 
 
 def test_what_was_counted_once_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog, asked_for = made(), list[Weighed]()
+    catalog, asked_for = made(), list[StoredWeighing]()
     backend = backend_of(catalog)
     verify = RowWeights._verify
 
-    def verified(self: RowWeights, each: Weighed, made: str) -> None:
+    def verified(self: RowWeights, each: StoredWeighing, made: str) -> None:
         asked_for.append(each)
         verify(self, each, made)
 

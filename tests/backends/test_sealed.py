@@ -9,21 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.data.encrypted_files import HEADER, PIECE, TAG, DamagedError, Key, Reader, create, key_of
+from dpquery.data.encrypted_files import (
+    HEADER,
+    PIECE,
+    TAG,
+    DamagedError,
+    EncryptedFileReader,
+    EncryptionKey,
+    create,
+    key_of,
+)
 from dpquery.errors import CatalogError
 
-KEY = Key(bytes(range(32)))
+KEY = EncryptionKey(bytes(range(32)))
 
 
-def sealed(path: Path, content: bytes, key: Key = KEY) -> Path:
+def sealed(path: Path, content: bytes, key: EncryptionKey = KEY) -> Path:
     with create(path, key) as file:
         for start in range(0, len(content), 10_000):
             file.write(content[start : start + 10_000])
     return path
 
 
-def content_of(path: Path, key: Key = KEY) -> bytes:
-    with Reader(path, key) as file:
+def content_of(path: Path, key: EncryptionKey = KEY) -> bytes:
+    with EncryptedFileReader(path, key) as file:
         return file.read()
 
 
@@ -33,7 +42,7 @@ def test_what_is_written_is_read(tmp_path: Path, size: int) -> None:
     path = sealed(tmp_path / "file", content)
     assert path.stat().st_mode & 0o777 == 0o600
     assert content_of(path) == content
-    with Reader(path, KEY) as file:
+    with EncryptedFileReader(path, KEY) as file:
         for start, length in ((0, size), (size // 2, 10), (PIECE - 3, 7), (max(0, size - 5), 100)):
             file.seek(start)
             assert file.read(length) == content[start : start + length]
@@ -72,7 +81,7 @@ def test_pieces_are_not_left_out_moved_or_taken_from_other_files(tmp_path: Path)
 def test_another_key_is_told_from_damage(tmp_path: Path) -> None:
     path = sealed(tmp_path / "file", b"content")
     with pytest.raises(DamagedError, match="another key"):
-        content_of(path, Key(bytes(32)))
+        content_of(path, EncryptionKey(bytes(32)))
     (tmp_path / "plain").write_bytes(b"PAR1" * 100)
     with pytest.raises(DamagedError, match="is not encrypted"):
         content_of(tmp_path / "plain")
@@ -82,7 +91,7 @@ def test_threads_that_share_a_file_have_a_place_each(tmp_path: Path) -> None:
     """The engine's threads first seek and then read."""
     content = os.urandom(20 * PIECE)
     wrong = list[int]()
-    with Reader(sealed(tmp_path / "file", content), KEY) as file:
+    with EncryptedFileReader(sealed(tmp_path / "file", content), KEY) as file:
 
         def read(first: int) -> None:
             for start in range(first, len(content) - 1000, 7 * 1000):
@@ -110,7 +119,7 @@ def test_keys_come_from_bytes_strings_files_and_the_environment(
     assert {key_of(one) for one in given} == {KEY}
     monkeypatch.setenv("DPQUERY_KEY", secret.hex())
     assert key_of(None) == KEY
-    assert key_of(bytes(32)) == Key(bytes(32))
+    assert key_of(bytes(32)) == EncryptionKey(bytes(32))
 
 
 def test_what_is_no_key_is_refused_without_a_word_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

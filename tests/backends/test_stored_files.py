@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpquery as dp
-from dpquery.data.stores import Store
+from dpquery.data.stores import ObjectStore
 from tests.scripted import zero_noise
 
 CATALOG = dp.Catalog.from_yaml("""
@@ -170,14 +170,14 @@ def test_an_object_that_is_replaced_while_it_is_read_is_refused(
     bucket: tuple[Any, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system, options = bucket
-    check = Store.check
+    check = ObjectStore.check
 
-    def replacing(store: Store) -> None:
+    def replacing(store: ObjectStore) -> None:
         put(system, "shop/c.parquet", MORE)
         check(store)
 
     put(system, "shop/c.parquet", ORDERS)
-    monkeypatch.setattr(Store, "check", replacing)
+    monkeypatch.setattr(ObjectStore, "check", replacing)
     assert "was changed while it was read" in refused(tmp_path, f"s3://shop/c.parquet?{options}")
 
 

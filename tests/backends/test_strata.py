@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpquery.backends.duckdb.table_reading import Weighed
+from dpquery.backends.duckdb.table_reading import StoredWeighing
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT
 from dpquery.plan.calendar import By, number_of
@@ -145,7 +145,7 @@ def test_strata_that_were_not_written_as_they_were_meant_are_refused(
     kind = type(backend._tables)
     right = kind.crowded
 
-    def crowded(self: Any, each: Weighed) -> str:
+    def crowded(self: Any, each: StoredWeighing) -> str:
         text = right(self, each)
         assert broken(text) != text
         return broken(text)

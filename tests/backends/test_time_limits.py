@@ -9,13 +9,13 @@ import threading
 import time
 from pathlib import Path
 
-from dpquery.backends.duckdb.time_limits import Watch, time_limit
+from dpquery.backends.duckdb.time_limits import TimeLimitWatch, time_limit
 from tests.forking import FORK
 from tests.waiting import PATIENCE, wait_until
 
 
 def test_what_takes_too_long_is_interrupted_once() -> None:
-    watch, interrupted = Watch(), list[str]()
+    watch, interrupted = TimeLimitWatch(), list[str]()
     with watch.over(lambda: interrupted.append("long"), 60.0):
         with watch.over(lambda: interrupted.append("short"), 0.02):
             wait_until(lambda: interrupted)
@@ -24,7 +24,7 @@ def test_what_takes_too_long_is_interrupted_once() -> None:
 
 
 def test_what_ends_in_time_is_left_alone() -> None:
-    watch, interrupted = Watch(), list[int]()
+    watch, interrupted = TimeLimitWatch(), list[int]()
     for _ in range(1000):
         with watch.over(lambda: interrupted.append(1), 3600.0):
             pass
@@ -34,7 +34,7 @@ def test_what_ends_in_time_is_left_alone() -> None:
 
 
 def test_one_thread_watches_over_all_and_ends() -> None:
-    watch, before = Watch(), threading.active_count()
+    watch, before = TimeLimitWatch(), threading.active_count()
     for _ in range(100):
         with watch.over(lambda: None, 0.05):
             pass
@@ -46,7 +46,7 @@ def test_one_thread_watches_over_all_and_ends() -> None:
 
 
 def test_an_interruption_that_fails_stops_no_other() -> None:
-    watch, interrupted = Watch(), threading.Event()
+    watch, interrupted = TimeLimitWatch(), threading.Event()
     with watch.over(lambda: 1 / 0, 0.01), watch.over(interrupted.set, 0.05):
         assert interrupted.wait(PATIENCE)
 

@@ -13,10 +13,10 @@ import dpquery as dp
 from dpquery.auditing import databases
 from dpquery.auditing.databases import Opens, visible
 from dpquery.auditing.inputs import (
+    AuditedPlan,
     Group,
     Groups,
     Norms,
-    Prepared,
     Weights,
     changes,
     claimed,
@@ -31,12 +31,12 @@ from tests.reference.backend import ReferenceBackend
 
 __all__ = [
     "ENGINES",
+    "AuditedPlan",
     "Database",
     "Group",
     "Groups",
     "Hall",
     "Norms",
-    "Prepared",
     "Weights",
     "changes",
     "check_inputs",
@@ -89,11 +89,11 @@ def options_of(query: Query) -> Options:
 class Database:
     """One database, asked random queries."""
 
-    def __init__(self, opened: databases.Database) -> None:
+    def __init__(self, opened: databases.AuditedDatabase) -> None:
         self.opened, self.hall = opened, opened.hall
         self.backend, self.session = opened.backend, opened.session
 
-    def prepare(self, query: Query) -> Prepared:
+    def prepare(self, query: Query) -> AuditedPlan:
         """Returns what would be measured; raises QueryError for what is refused."""
         return self.opened.prepare(query.text, options_of(query))
 
@@ -109,12 +109,12 @@ class Database:
         """Returns the answer."""
         return self.opened.answer(query.text, options_of(query))
 
-    def inputs(self, prepared: Prepared, key: int) -> tuple[Groups, ...]:
+    def inputs(self, prepared: AuditedPlan, key: int) -> tuple[Groups, ...]:
         """Returns the exact numbers of every aggregate of a plan: what noise will be added to."""
         return self.opened.inputs(prepared, key)
 
 
-def check_inputs(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups], label: str) -> bool:
+def check_inputs(prepared: AuditedPlan, left: Sequence[Groups], right: Sequence[Groups], label: str) -> bool:
     """Asserts that the inputs differ by no more than the plan declares; returns whether they differ at all."""
     found = compare(prepared, left, right)
     assert not found.problems, f"{label}: {found.problems[0]}"

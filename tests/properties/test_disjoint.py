@@ -15,7 +15,7 @@ import pytest
 
 import dpquery as dp
 from tests.properties import queries
-from tests.properties.neighbours import Database, Hall, Prepared, check_inputs, realised_loss
+from tests.properties.neighbours import AuditedPlan, Database, Hall, check_inputs, realised_loss
 from tests.properties.queries import Query
 from tests.properties.test_neighbours import NOBODY, databases, people, visits
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, Rows, World, catalog_of, world
@@ -26,7 +26,7 @@ BUDGETS: dict[str, dict[str, object]] = {
 }
 
 
-def is_parallel(prepared: Prepared) -> bool:
+def is_parallel(prepared: AuditedPlan) -> bool:
     """Whether some measures of a plan are in parallel."""
     return any(made.parallel for made in prepared.plan.measurements)
 

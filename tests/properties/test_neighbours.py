@@ -19,11 +19,11 @@ import dpquery as dp
 from tests.properties import queries
 from tests.properties.neighbours import (
     ENGINES,
+    AuditedPlan,
     Database,
     Groups,
     Hall,
     Norms,
-    Prepared,
     changes,
     check_inputs,
     claimed,
@@ -742,7 +742,7 @@ def test_the_norms_refuse_a_plan_that_declares_too_little(shelf: str) -> None:
     hall = Hall(catalog_of(unique=False), shelf)
     left, right = empty(hall), empty(hall, visits(9, *in_kinds("a", times=2, **HIGH)))
     query = Query(text="SELECT kind, SUM(score) AS s FROM visits GROUP BY kind", max_rows=2)
-    prepared: Prepared = left.prepare(query)
+    prepared: AuditedPlan = left.prepare(query)
     here, there = left.inputs(prepared, 1), right.inputs(prepared, 1)
     assert check_inputs(prepared, here, there, "")
     (made,) = prepared.plan.measurements

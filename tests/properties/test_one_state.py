@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dpquery as dp
-from dpquery.reuse.query_split import Split
+from dpquery.reuse.query_split import QuerySplit
 from dpquery.session.options import Options
 from dpquery.session.plan_cache import PlanCache
 from tests.unit.reuse.shop import Shop, sales
@@ -55,7 +55,7 @@ def shown(session: dp.Session, number: str, keys: tuple[str, ...], where: str, s
     return {group: (n, *end) for group, n, end in zip(groups, frame["n"].tolist(), ends, strict=True)}
 
 
-def divided(session: dp.Session, query: str) -> Split:
+def divided(session: dp.Session, query: str) -> QuerySplit:
     """Returns what of a query is stored, and what would be measured."""
     request = session._request(query, None, Options(epsilon="0.001"))
     return session._divided((request,), session._reuse(False))

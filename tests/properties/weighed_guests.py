@@ -16,7 +16,7 @@ import pyarrow as pa
 import dpquery as dp
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend, RowLimits
-from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Engine
+from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, DuckDBEngine
 from dpquery.backends.duckdb.row_weights import RowWeights
 from dpquery.data.arrow import arrow_type
 from dpquery.kernel.plan import PrivateAggregate
@@ -286,7 +286,7 @@ class Exchanged(DuckDBBackend):
         tables = _tables(rows)
         self._opened = {name: replace(source, data=tables[name]) for name, source in first._opened.items()}
         self._tables, self._named = (replace(one, opened=self._opened) for one in (first._tables, first._named))
-        self._private = Engine(self._opened, keep_order=False, memory=PRIVATE_SETTINGS)
+        self._private = DuckDBEngine(self._opened, keep_order=False, memory=PRIVATE_SETTINGS)
         self._private._domains, self._private._counter = first._private._domains, first._private._counter
         self._limits = RowLimits(self._tables, self._opened, self._number)
         self._weights = RowWeights(self._tables, self._opened, self._private, self._rows_of)

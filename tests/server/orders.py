@@ -9,9 +9,9 @@ from pathlib import Path
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.frontends.postgres.engine.engine import Engine
+from dpquery.frontends.postgres.engine.engine import StatementEngine
 from dpquery.frontends.postgres.engine.settings import Caps
-from dpquery.frontends.postgres.wire.answers import Answered, Asked
+from dpquery.frontends.postgres.wire.answers import StatementAnswer, StatementRequest
 from dpquery.ledger.ledger import Ledger
 from tests.cases import catalogs
 
@@ -35,13 +35,15 @@ class Study:
         self.folder = tempfile.TemporaryDirectory(prefix="dpquery-server-")
         self.ledger: Ledger = dp.create_ledger(declared, Path(self.folder.name) / "shop.ledger")
         backend = DuckDBBackend(declared, tables())
-        self.engine = Engine(declared, backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
+        self.engine = StatementEngine(declared, backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
 
     def answer(
         self, text: str, *parameters: object, analyst: str = "alice", settings: Mapping[str, str] | None = None
-    ) -> Answered:
+    ) -> StatementAnswer:
         """Returns the answer to a statement."""
-        return self.engine.answer(Asked(text=text, parameters=parameters, analyst=analyst, settings=settings or {}))
+        return self.engine.answer(
+            StatementRequest(text=text, parameters=parameters, analyst=analyst, settings=settings or {})
+        )
 
     def rows(self, text: str, *parameters: object) -> list[tuple[object, ...]]:
         """Returns the rows of an answer."""

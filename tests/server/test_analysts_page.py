@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.frontends.page.server_client import Asker, Place, Refused
+from dpquery.frontends.page.server_client import Asker, ServerAddress, ServerRefusal
 from tests.server.serving import PASSWORD, Serving, entries, make_shop, serving
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"
@@ -23,8 +23,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving, 
 
 def test_the_path_of_an_analyst(server: tuple[Serving, Path]) -> None:
     running, folder = server
-    place = Place(host="127.0.0.1", port=running.port, database="shop")
-    with pytest.raises(Refused):
+    place = ServerAddress(host="127.0.0.1", port=running.port, database="shop")
+    with pytest.raises(ServerRefusal):
         Asker(place, "alice", "wrong")
     asker = Asker(place, "alice", PASSWORD)
     try:
@@ -32,11 +32,11 @@ def test_the_path_of_an_analyst(server: tuple[Serving, Path]) -> None:
         price = asker.price(BY_REGION, ("epsilon", "0.5"))
         assert "Charge: epsilon 0.5" in price and any(line.startswith("Expected errors: n ±") for line in price)
         for text in (f"{BY_REGION}; SELECT 1", "ANALYZE " + BY_REGION, "SELECT * FROM orders"):
-            with pytest.raises(Refused):
+            with pytest.raises(ServerRefusal):
                 asker.price(text, None)
-        with pytest.raises(Refused):
+        with pytest.raises(ServerRefusal):
             asker.ask(f"SET dpquery.epsilon = '9'; {BY_REGION}", None)
-        with pytest.raises(Refused) as misspelt:
+        with pytest.raises(ServerRefusal) as misspelt:
             asker.ask("SELECT regoin FROM orders", None)
         assert misspelt.value.position == 7 and "region" in misspelt.value.hint
         assert entries(folder) == before

@@ -7,6 +7,7 @@ import logging
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from dpquery.frontends.postgres.listener import PASSWORDS
-from dpquery.frontends.postgres.login.lobby import LONGEST_DELAY, Guesses
+from dpquery.frontends.postgres.login.lobby import LONGEST_DELAY, PasswordGuesses
 from tests.server.raw import CANCEL_REQUEST, SSL_REQUEST, Client, errors, packet, query, startup
 from tests.server.running import Running, running
 
@@ -217,8 +218,13 @@ def test_guesses_are_slowed_and_whoever_knows_the_password_comes_in(
 ) -> None:
     """WRK-06: a delay for the user and the address that guesses were made of, and no lock."""
     delays: list[float] = []
-    plain = Guesses.delay
-    monkeypatch.setattr(Guesses, "delay", lambda self, *who: delays.append(plain(self, *who)) or delays[-1] / 100)  # type: ignore[func-returns-value]
+    plain = PasswordGuesses.delay
+
+    def shorter(self: PasswordGuesses, *who: Any) -> float:
+        delays.append(plain(self, *who))
+        return delays[-1] / 100
+
+    monkeypatch.setattr(PasswordGuesses, "delay", shorter)
     monkeypatch.setattr("dpquery.frontends.postgres.login.login.PENALTY", 0.0)
     with running(tmp_path) as server:
         for i in range(8):

@@ -11,7 +11,7 @@ import dpquery as dp
 from dpquery.data.arrow import arrow_type
 from dpquery.frontends.postgres.engine.engine import bounded
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
-from dpquery.frontends.postgres.wire.answers import Answerer, Asked, DataChanged, Field, Refusal
+from dpquery.frontends.postgres.wire.answers import Answerer, DataChanged, Field, Refusal, StatementRequest
 from dpquery.frontends.postgres.wire.oids import field_of, oid_of
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP
 from tests.cases.catalogs import HERE
@@ -83,7 +83,7 @@ def test_an_engine_over_old_data_refuses_before_it_charges() -> None:
         refusal = refused(study, text)
         assert isinstance(refusal, DataChanged) and refusal.message == "the data have changed; nothing was charged"
     with pytest.raises(DataChanged):
-        study.engine.explain(Asked(text=count, parameters=(), analyst="alice", settings={}))
+        study.engine.explain(StatementRequest(text=count, parameters=(), analyst="alice", settings={}))
     assert study.rows("SELECT 1") == [(1,)]
     study.close()
 
@@ -298,7 +298,7 @@ def test_explain_is_free_and_tells_the_price(study: Study) -> None:
         ("SELECT * FROM orders LIMIT 0", "Charge: nothing"),
         ("SELECT 1", "Charge: nothing"),
     ):
-        explained = study.engine.explain(Asked(text=text, analyst="alice", settings={}))
+        explained = study.engine.explain(StatementRequest(text=text, analyst="alice", settings={}))
         assert words in explained.table["QUERY PLAN"].to_pylist()
     assert study.entries == before
 

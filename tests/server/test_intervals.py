@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 import dpquery as dp
 from dpquery import dbapi
-from dpquery.frontends.page.server_client import Asker, Place
+from dpquery.frontends.page.server_client import Asker, ServerAddress
 from dpquery.frontends.postgres.wire.answers import Refusal
 from tests.scripted import zero_noise
 from tests.server.orders import Study
@@ -173,7 +173,7 @@ def test_numbers_of_a_synopsis_have_the_same_intervals_wherever_they_are_shown(
     assert [[row[2], row[3]] for row in wire] == answer.accuracy["n"].to_numpy().tolist()
     assert all(row[2] <= 1000 <= row[3] and row[5] is row[6] is None for row in wire)
     assert said[0].startswith("no charge") and "all others are synthetic alone" in said[1]
-    asker = Asker(Place(host="127.0.0.1", port=shop.port, database="shop"), "alice", PASSWORD)
+    asker = Asker(ServerAddress(host="127.0.0.1", port=shop.port, database="shop"), "alice", PASSWORD)
     try:
         page = asker.ask(query, None)
     finally:

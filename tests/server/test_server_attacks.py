@@ -14,7 +14,7 @@ from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.cancelling import Cancellation, cancellable
 from dpquery.errors import BackendError
 from dpquery.frontends.postgres.pg_catalog import emulation
-from dpquery.frontends.postgres.wire.answers import Asked, Refusal
+from dpquery.frontends.postgres.wire.answers import Refusal, StatementRequest
 from tests.server.orders import Study
 
 CANARY = "CANARY"
@@ -125,7 +125,7 @@ def test_describe_reads_no_data_and_charges_nothing(study: Study, monkeypatch: p
     for text in texts:
         study.engine.describe(text, (), "alice", {})
         if "$" not in text:
-            study.engine.explain(Asked(text=text, analyst="alice", settings={}))
+            study.engine.explain(StatementRequest(text=text, analyst="alice", settings={}))
     for text in texts[3:]:
         study.answer(text)
     assert study.entries == 0

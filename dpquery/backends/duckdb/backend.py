@@ -25,11 +25,11 @@ from dpquery.backends.duckdb.engine import (
     PREPARED_SETTINGS,
     PRIVATE_SETTINGS,
     Domain,
-    Engine,
+    DuckDBEngine,
 )
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
 from dpquery.backends.duckdb.private_statements import (
-    Prepared,
+    PreparedAggregate,
     added_up,
     adds_up,
     decides_in_rounds,
@@ -43,7 +43,7 @@ from dpquery.backends.duckdb.shards import PARTS, hold_parts, periods, run_each,
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_columns, fetch_few, fetch_integers
 from dpquery.backends.duckdb.stored_forms import Formed, formed
-from dpquery.backends.duckdb.table_reading import Kept, TableReader, Weighed
+from dpquery.backends.duckdb.table_reading import KeptWeights, StoredWeighing, TableReader
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
 from dpquery.backends.features import NO_GAPS, Gaps
@@ -81,7 +81,7 @@ class DuckDBBackend(PublicTables):
         if self._tables.has_statistics:
             private |= PREPARED_SETTINGS if any(source.prepared for source in opened.values()) else FILE_SETTINGS
         left_out = [OF_VALUES, *([OF_STATISTICS] if self._have_statistics() else [])]
-        self._private = Engine(
+        self._private = DuckDBEngine(
             opened, keep_order=False, made=[HANDED_BACK], memory=private, spill=given.folder(), left_out=left_out
         )
         self._read_schemas(self._private.cursor())
@@ -107,12 +107,12 @@ class DuckDBBackend(PublicTables):
         is_scaled = any(column.max_total is not None for table in private for column in table.columns.values())
         return is_scaled or self._tables.has_statistics
 
-    def prepare(self, aggregate: PrivateAggregate) -> Prepared:
+    def prepare(self, aggregate: PrivateAggregate) -> PreparedAggregate:
         """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""
         aggregate = narrowed(aggregate, self._catalog.declarations)
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
-    def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:
+    def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> PreparedAggregate:
         form, domains, choices = self._formed(aggregate)
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
         read = self._read_of(aggregate, limited)
@@ -128,7 +128,7 @@ class DuckDBBackend(PublicTables):
         bound = replace(self._named, limited=limited, weights=empty)
         is_same = (bound.places, empty) == (tables.places, weights)
         self._empty.bind(whole if is_same else written(bound, form, domains, choices)[0], len(numbers), needed)
-        return Prepared(
+        return PreparedAggregate(
             aggregate=aggregate,
             text=text,
             numbers=numbers,
@@ -157,14 +157,14 @@ class DuckDBBackend(PublicTables):
             return ALL
         return periods(relation, table, cut, declared.columns[cut.column].type, limit)
 
-    def _without_rows(self, each: Weighed, kept: Kept) -> Kept:
+    def _without_rows(self, each: StoredWeighing, kept: KeptWeights) -> KeptWeights:
         """Returns where the engine that binds statements keeps weights of no rows."""
         if kept.column is None:
-            return Kept(self._empty.table(self._named.crowded(each)))
+            return KeptWeights(self._empty.table(self._named.crowded(each)))
         place = self._named.places[each.table]
-        return Kept(self._empty.table(f"SELECT *, 0 AS {quoted(kept.column)} FROM {place}"), kept.column)
+        return KeptWeights(self._empty.table(f"SELECT *, 0 AS {quoted(kept.column)} FROM {place}"), kept.column)
 
-    def run(self, statement: Prepared, key: int) -> ExactAggregates:
+    def run(self, statement: PreparedAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a statement; see `Backend`."""
         aggregate = statement.aggregate
         before = self._state(aggregate)
@@ -182,7 +182,7 @@ class DuckDBBackend(PublicTables):
             raise BackendError("a file was changed while it was read, so its rows may not be those that were counted")
         return exact
 
-    def _read(self, statement: Prepared, key: int) -> ExactAggregates:
+    def _read(self, statement: PreparedAggregate, key: int) -> ExactAggregates:
         cursor = self._private.cursor()
         self._private.provide(statement.domains)
         numbers = _halves(key, statement.numbers)
@@ -208,7 +208,7 @@ class DuckDBBackend(PublicTables):
         self._private.provide(domain for domain in (*domains, *choices) if domain is not None)
         return fetch(self._private.cursor(), in_digits(aggregate, text), _halves(key, numbers))
 
-    def added(self, statement: Prepared, parts: Sequence[pa.Table]) -> ExactAggregates:
+    def added(self, statement: PreparedAggregate, parts: Sequence[pa.Table]) -> ExactAggregates:
         """Returns the exact integers of all rows of what `part` returned for each part of them.
 
         Args:
@@ -224,7 +224,7 @@ class DuckDBBackend(PublicTables):
         finally:
             cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
 
-    def _fetched(self, statement: Prepared, text: str, numbers: Sequence[int] = ()) -> ExactAggregates:
+    def _fetched(self, statement: PreparedAggregate, text: str, numbers: Sequence[int] = ()) -> ExactAggregates:
         """Returns what a text with a run's numbers gives for a statement's aggregate."""
         aggregate, cursor = statement.aggregate, self._private.cursor()
         if signatures(aggregate.measures) or statement.contested or decides_in_rounds(aggregate):

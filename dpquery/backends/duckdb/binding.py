@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import duckdb
 
-from dpquery.backends.duckdb.engine import Domain, Engine
+from dpquery.backends.duckdb.engine import Domain, DuckDBEngine
 from dpquery.backends.duckdb.statements import parsed
 from dpquery.catalog.names import quoted
 from dpquery.errors import UnsupportedQueryError
@@ -57,7 +57,7 @@ class _Held:
                 if self._made % MOST_TOGETHER == 0:
                     # Not optimised, as no row is read: an optimisation that fails would be found where the rows are.
                     made = ["SET GLOBAL enable_optimizer = false"]
-                    self._engine = Engine({}, keep_order=False, made=made)
+                    self._engine = DuckDBEngine({}, keep_order=False, made=made)
                 self._made += 1
                 self._sets[key] = EmptyTables(self._engine, f"tables{self._made}", key)
                 while len(self._sets) > MOST_HELD:
@@ -82,7 +82,7 @@ class EmptyTables:
         columns: The tables and their stored columns.
     """
 
-    def __init__(self, engine: Engine, schema: str, columns: Columns) -> None:
+    def __init__(self, engine: DuckDBEngine, schema: str, columns: Columns) -> None:
         made = [
             f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {type}' for column, type in types)})"
             for table, types in columns

@@ -12,7 +12,7 @@ from typing import Any
 from dpquery.backends.duckdb.shard_files import make_durable
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
-from dpquery.data.encrypted_files import Key
+from dpquery.data.encrypted_files import EncryptionKey
 from dpquery.data.prepared import File, Manifest
 from dpquery.data.sources import parquet_scan
 
@@ -33,7 +33,7 @@ class Earlier:
 
     manifest: Manifest
     folder: Path
-    key: Key | None
+    key: EncryptionKey | None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from fsspec import AbstractFileSystem
 from dpquery.backends.duckdb.statements import parsed
 from dpquery.backends.resources import Spill
 from dpquery.data.arrow import arrow_type
-from dpquery.data.encrypted_files import Key, Reader, Writer
+from dpquery.data.encrypted_files import EncryptedFileReader, EncryptionKey, Writer
 from dpquery.data.sources import SEALED, Source, address, quote
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.types import Type, Value
@@ -107,7 +107,7 @@ class Domain:
         return pa.table({**made, "code": pa.array(range(len(self.rows)), pa.int64())})
 
 
-class Engine:
+class DuckDBEngine:
     """An engine that can read the given sources and nothing else, with its settings locked.
 
     What Python registers is visible to one connection alone, so each thread has a cursor with the data registered.
@@ -133,7 +133,7 @@ class Engine:
         spill: Spill | None = None,
         left_out: Sequence[str] = (),
         writes: str = "",
-        key: Key | None = None,
+        key: EncryptionKey | None = None,
     ) -> None:
         self._spill = spill
         self._cursors: list[duckdb.DuckDBPyConnection] = []
@@ -203,7 +203,7 @@ class Engine:
                 raise CatalogError("a source has a column of a type that the engine cannot read") from None
         return cursor
 
-    def within(self, schema: str, made: Sequence[str]) -> Engine:
+    def within(self, schema: str, made: Sequence[str]) -> DuckDBEngine:
         """Returns the engine as it is to someone whose statements name the tables of a schema, which is new.
 
         Args:
@@ -306,17 +306,17 @@ class SealedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no ty
     protocol = SEALED.removesuffix("://")
     cachable = False  # two engines have two keys
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: EncryptionKey) -> None:
         super().__init__()
         self._key = key
 
-    def open(self, path: str, mode: str = "rb", **_: Any) -> Reader | Writer:
+    def open(self, path: str, mode: str = "rb", **_: Any) -> EncryptedFileReader | Writer:
         """Returns a file as it was before encryption."""
-        return Writer(_path(path), self._key) if "w" in mode else Reader(_path(path), self._key)
+        return Writer(_path(path), self._key) if "w" in mode else EncryptedFileReader(_path(path), self._key)
 
     def size(self, path: str) -> int:
         """Returns how long a file was before encryption."""
-        with Reader(_path(path), self._key) as file:
+        with EncryptedFileReader(_path(path), self._key) as file:
             return file.size
 
     def modified(self, path: str) -> datetime.datetime:

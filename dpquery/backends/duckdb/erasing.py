@@ -8,20 +8,26 @@ from pathlib import Path
 import duckdb
 
 from dpquery.backends.duckdb.earlier_preparation import link
-from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.engine import DuckDBEngine
 from dpquery.backends.duckdb.preparing import Written
 from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
-from dpquery.data.encrypted_files import Key
+from dpquery.data.encrypted_files import EncryptionKey
 from dpquery.data.prepared import File, Manifest, labels
 from dpquery.data.sources import Source, parquet_scan, quote
 from dpquery.errors import BackendError, CatalogError
 
 
 def written_without(
-    unit: str, catalog: Catalog, manifest: Manifest, place: Path, into: Path, resources: Resources, key: Key | None
+    unit: str,
+    catalog: Catalog,
+    manifest: Manifest,
+    place: Path,
+    into: Path,
+    resources: Resources,
+    key: EncryptionKey | None,
 ) -> Written:
     """Returns the files of all tables after writing or linking them; of the unit they have no row.
 
@@ -40,7 +46,7 @@ def written_without(
     paths = tuple(str(before / file.name) for files in manifest.tables.values() for shard in files for file in shard)
     source = Source(name="prepared", scan=parquet_scan(paths, key), files=paths, key=key)
     memory = resources.settings(1)
-    engine = Engine(
+    engine = DuckDBEngine(
         {"prepared": source}, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into), key=key
     )
     made: Written = {}
@@ -70,7 +76,7 @@ def written_without(
     return made
 
 
-def _check_unit(engine: Engine, catalog: Catalog, unit: str) -> None:
+def _check_unit(engine: DuckDBEngine, catalog: Catalog, unit: str) -> None:
     """Raises `CatalogError` unless the string is a value of the unit's type: 17.6 as int64 would be the unit 18."""
     for table in catalog.tables.values():
         if table.ownership is None:
@@ -86,13 +92,20 @@ def _is_unit(table: Table, unit: str) -> str:
     return f"CAST({owner_of(table)} AS VARCHAR) = {quote(unit)}"
 
 
-def _holds(engine: Engine, table: Table, file: Path, unit: str, key: Key | None) -> bool:
+def _holds(engine: DuckDBEngine, table: Table, file: Path, unit: str, key: EncryptionKey | None) -> bool:
     rows = f"SELECT 1 FROM {parquet_scan([str(file)], key)} WHERE {_is_unit(table, unit)}"
     return bool(engine.cursor().execute(f"{rows} LIMIT 1").fetchall())
 
 
 def _without(
-    engine: Engine, table: Table, file: File, before: Path, into: Path, unit: str, shard: int, key: Key | None
+    engine: DuckDBEngine,
+    table: Table,
+    file: File,
+    before: Path,
+    into: Path,
+    unit: str,
+    shard: int,
+    key: EncryptionKey | None,
 ) -> File:
     """Returns a file after writing it without the rows of a unit."""
     others = f"FROM {parquet_scan([str(before / file.name)], key)} WHERE NOT ({_is_unit(table, unit)})"

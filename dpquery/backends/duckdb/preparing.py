@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 
 from dpquery.backends.duckdb.earlier_preparation import Earlier, Unfit
-from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.engine import DuckDBEngine
 from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.row_parts import PART, TOO_LARGE, Cutting
@@ -39,9 +39,9 @@ from dpquery.catalog.names import quoted
 from dpquery.catalog.tables import ColumnDeclaration
 from dpquery.data.cells import Cut, cut_of
 from dpquery.data.change_detection import Stamp, stamps_of
-from dpquery.data.encrypted_files import Key
+from dpquery.data.encrypted_files import EncryptionKey
 from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, labels
-from dpquery.data.remote_sources import Reading
+from dpquery.data.remote_sources import RemoteReading
 from dpquery.data.sources import Source, parquet_scan
 from dpquery.data.stored_encodings import MOST_KEYS, Forms
 from dpquery.errors import BackendError, CatalogError
@@ -97,17 +97,17 @@ class Preparing(PublicTables):
         resources: Resources,
         say: Say | None = None,
         share: Share | None = None,
-        key: Key | None = None,
+        key: EncryptionKey | None = None,
     ) -> None:
         self._share, self._made, self._key = share, into.name if share is None else share.made, key
         self._first = 0 if share is None or share.shard is None else share.shard
         self._copies = into / "copies"
         self._copies.mkdir(0o700)
-        self._hold(catalog, sources, catalog.tables, resources=resources, reads=Reading(self._copies, key))
+        self._hold(catalog, sources, catalog.tables, resources=resources, reads=RemoteReading(self._copies, key))
         self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
         before = {} if earlier is None else {" earlier": Source(files=earlier.files, key=key)}
-        self._started = Engine(
+        self._started = DuckDBEngine(
             self._opened | before, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into), key=key
         )
         self._cursor = self._started.cursor()

@@ -21,7 +21,7 @@ FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedAggregate:
     """A private aggregate as a statement.
 
     Attributes:

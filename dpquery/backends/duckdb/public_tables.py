@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dpquery.backends.duckdb.engine import Engine, Rows
+from dpquery.backends.duckdb.engine import DuckDBEngine, Rows
 from dpquery.backends.duckdb.private_statements import FEW_ROWS
 from dpquery.backends.duckdb.sql.reading import is_zoned, most_equal, read, without_zone
 from dpquery.backends.duckdb.sql.relations import RelationWriter
@@ -28,7 +28,7 @@ from dpquery.catalog import Catalog, Table
 from dpquery.data.change_detection import Files, held, relied_on, with_owners_held
 from dpquery.data.owners import unique_sets
 from dpquery.data.public_twins import twice
-from dpquery.data.remote_sources import Reading
+from dpquery.data.remote_sources import RemoteReading
 from dpquery.data.sources import Source, open_source
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.logical import Relation, output
@@ -141,7 +141,7 @@ class PublicTables:
         tables: Iterable[str],
         *,
         resources: Resources,
-        reads: Reading | None = None,
+        reads: RemoteReading | None = None,
     ) -> None:
         """Opens the sources of tables, those that the promise rests on with memory of their own.
 
@@ -149,12 +149,12 @@ class PublicTables:
             resources: What the engine of public tables may use, a part of what a session may.
             reads: What reads data elsewhere, if copies are not to be in memory.
         """
-        with reads or Reading() as reading:
+        with reads or RemoteReading() as reading:
             opened = _open_all(catalog, sources, tables, reading)
         prepared = {name for name, source in opened.items() if source.prepared is not None}
         checked = relied_on(catalog) & opened.keys() | prepared
         self._catalog, self._resources, self._is_closed = catalog, resources, False
-        self._started: Engine | None = None
+        self._started: DuckDBEngine | None = None
         self._starting: threading.Lock = threading.Lock()
         self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
         self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
@@ -163,7 +163,7 @@ class PublicTables:
         self._tables = TableReader(catalog=catalog, opened=self._opened)
 
     @property
-    def _public(self) -> Engine:
+    def _public(self) -> DuckDBEngine:
         """The engine that knows public tables only. Most sessions never need it, so it starts when it is asked first.
 
         Raises:
@@ -176,7 +176,7 @@ class PublicTables:
                 tables = self._catalog.tables
                 known = {table: source for table, source in self._opened.items() if tables[table].public}
                 memory = self._resources.settings(1, PUBLIC_PART)
-                self._started = Engine(known, keep_order=True, memory=memory, spill=self._resources.folder())
+                self._started = DuckDBEngine(known, keep_order=True, memory=memory, spill=self._resources.folder())
             return self._started
 
     def _read_schemas(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -271,7 +271,7 @@ class PublicTables:
 
 
 def _open_all(
-    catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], reading: Reading
+    catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], reading: RemoteReading
 ) -> dict[str, Source]:
     opened: dict[str, Source] = {}
     problems: list[str] = []

@@ -14,7 +14,7 @@ import duckdb
 from dpquery.backends.duckdb.shard_files import FORM
 from dpquery.backends.resources import bytes_of
 from dpquery.catalog.names import quoted
-from dpquery.data.encrypted_files import Key
+from dpquery.data.encrypted_files import EncryptionKey
 from dpquery.data.sources import address, parquet_scan, quote
 from dpquery.errors import CatalogError
 
@@ -49,7 +49,14 @@ class Cutting:
     """
 
     def __init__(
-        self, run: Run, rows: str, counted: str, texts: Sequence[str], stored: str, folder: Path, key: Key | None
+        self,
+        run: Run,
+        rows: str,
+        counted: str,
+        texts: Sequence[str],
+        stored: str,
+        folder: Path,
+        key: EncryptionKey | None,
     ) -> None:
         self._run, self._rows, self._folder, self._key = run, rows, folder, key
         lengths = " + ".join(f"COALESCE(SUM(strlen({text})), 0)" for text in texts)

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.engine import DuckDBEngine
 from dpquery.backends.duckdb.statements import fetch_integers
-from dpquery.backends.duckdb.table_reading import Kept, TableReader, Weighed, scaled_of, weighed_of
+from dpquery.backends.duckdb.table_reading import KeptWeights, StoredWeighing, TableReader, scaled_of, weighed_of
 from dpquery.data.change_detection import Stamp, stamps_of
 from dpquery.data.sources import Source
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT
 from dpquery.plan.logical import Relation, Scan, sources
 
-Names = Mapping[Weighed, Kept | None]
+Names = Mapping[StoredWeighing, KeptWeights | None]
 """For weights that are read where they are kept; None where all rows weigh 1."""
 
 
@@ -43,22 +43,22 @@ class RowWeights:
         self,
         tables: TableReader,
         opened: Mapping[str, Source],
-        engine: Engine,
+        engine: DuckDBEngine,
         run: Callable[[str], list[tuple[Any, ...]]],
     ) -> None:
         self._tables, self._opened, self._engine, self._run = tables, opened, engine, run
         self._guard = threading.Lock()
-        self._numbers: dict[Weighed, int] = {}
-        self._versions: dict[Weighed, int] = {}
-        self._known: dict[Weighed, tuple[tuple[Stamp, ...], Kept | None]] = {}
+        self._numbers: dict[StoredWeighing, int] = {}
+        self._versions: dict[StoredWeighing, int] = {}
+        self._known: dict[StoredWeighing, tuple[tuple[Stamp, ...], KeptWeights | None]] = {}
 
-    def known(self, needed: Iterable[Weighed]) -> Names:
+    def known(self, needed: Iterable[StoredWeighing]) -> Names:
         """Returns what is known now, of the rest that there may be such units; reads no row."""
         with self._guard:
             wanted = self._to_make(needed)
             return {each: self._known[each][1] if each in self._known else self._place(each) for each in wanted}
 
-    def made(self, needed: Iterable[Weighed]) -> Names:
+    def made(self, needed: Iterable[StoredWeighing]) -> Names:
         """Returns what holds for the rows as they are now.
 
         Reads private rows where it is not known yet, and where files have changed: to be called after a charge.
@@ -66,18 +66,18 @@ class RowWeights:
         with self._guard:
             return {each: self._made(each) for each in self._to_make(needed)}
 
-    def _to_make(self, needed: Iterable[Weighed]) -> list[Weighed]:
+    def _to_make(self, needed: Iterable[StoredWeighing]) -> list[StoredWeighing]:
         """Returns those that no stored column tells."""
         return [each for each in needed if not self._tables.is_stored(each)]
 
-    def _place(self, each: Weighed) -> Kept:
+    def _place(self, each: StoredWeighing) -> KeptWeights:
         number = self._numbers.setdefault(each, len(self._numbers))
         data = self._opened[each.table].data
         by_row = isinstance(data, pa.Table) and each.scaled is None
         column = _new_name(data, "weight") if by_row else None
-        return Kept(f"weights{number}_{self._versions.get(each, 0)}", column)
+        return KeptWeights(f"weights{number}_{self._versions.get(each, 0)}", column)
 
-    def _made(self, each: Weighed) -> Kept | None:
+    def _made(self, each: StoredWeighing) -> KeptWeights | None:
         state, known = stamps_of(self._opened[each.table]), self._known.get(each)
         if known is not None and known[0] == state:
             return known[1]
@@ -100,7 +100,7 @@ class RowWeights:
         self._known[each] = state, place if is_less else None
         return self._known[each][1]
 
-    def _with_weights(self, each: Weighed, units: str, column: str) -> pa.Table:
+    def _with_weights(self, each: StoredWeighing, units: str, column: str) -> pa.Table:
         """Returns a table in memory, not copied, with the weight of each row."""
         data, row = self._opened[each.table].data, _new_name(self._opened[each.table].data, "row")
         given = self._engine.register(data.append_column(row, pa.array(np.arange(len(data)))))
@@ -119,7 +119,7 @@ class RowWeights:
         pieces = [made.slice(start, end - start) for start, end in itertools.pairwise(lengths)]
         return data.append_column(column, pa.chunked_array(pieces, made.type))
 
-    def _verify(self, each: Weighed, made: str) -> None:
+    def _verify(self, each: StoredWeighing, made: str) -> None:
         """Raises BackendError unless each unit is there once, and its rows weigh no more than `max_rows` together, and
         times their magnitudes no more than a total that they are scaled to."""
         unit = "unit" if self._tables.catalog.tables[each.table].blocks is None else "unit, block"
@@ -140,9 +140,9 @@ class RowWeights:
             raise BackendError(f"the weights of table {each.table} failed their check after writing")
 
 
-def weights_of(relation: Relation) -> tuple[Weighed, ...]:
+def weights_of(relation: Relation) -> tuple[StoredWeighing, ...]:
     """Returns the weights below 1 that a relation may read, each once."""
-    found = dict[Weighed, None]()
+    found = dict[StoredWeighing, None]()
     _collect(relation, found)
     return tuple(found)
 
@@ -158,7 +158,7 @@ def tables_that_stay(relation: Relation) -> frozenset[str]:
     return frozenset[str]().union(*map(tables_that_stay, sources(relation)))
 
 
-def _collect(relation: Relation, found: dict[Weighed, None]) -> None:
+def _collect(relation: Relation, found: dict[StoredWeighing, None]) -> None:
     if isinstance(relation, Scan) and relation.weight is not None and (each := weighed_of(relation)).may_be_less:
         found[each] = None
     if isinstance(relation, Scan):

@@ -9,7 +9,7 @@ from pathlib import Path
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
 from dpquery.data.cells import Cut
-from dpquery.data.encrypted_files import Key
+from dpquery.data.encrypted_files import EncryptionKey
 from dpquery.data.prepared import CODE, OWNER, File, digest_of
 from dpquery.data.sources import address, quote
 from dpquery.plan.types import DATE, TIMESTAMP
@@ -60,7 +60,7 @@ def owner_of(table: Table) -> str:
     return quoted(table.ownership.column if table.ownership.is_stored else OWNER)
 
 
-def copied(text: str, file: Path, said: Mapping[str, str], key: Key | None) -> str:
+def copied(text: str, file: Path, said: Mapping[str, str], key: EncryptionKey | None) -> str:
     """Returns a statement that writes rows to a file, sealed where there is a key, and what it says of itself."""
     footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
     return f"COPY ({text}) TO {quote(address(file, key))} ({FORM}, KV_METADATA {{{footer}}})"

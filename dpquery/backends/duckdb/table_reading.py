@@ -29,7 +29,7 @@ BLOCK = " block"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptWeights:
     """Where weights are found of which some are below 1.
 
     Attributes:
@@ -42,7 +42,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class StoredWeighing:
     """What the weights of a stored table's rows follow from, besides its rows.
 
     Attributes:
@@ -83,7 +83,7 @@ class TableReader:
     stored: dict[str, dict[str, str]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()
-    weights: Mapping[Weighed, Kept | None] = field(default_factory=dict)
+    weights: Mapping[StoredWeighing, KeptWeights | None] = field(default_factory=dict)
 
     @property
     def has_statistics(self) -> bool:
@@ -139,7 +139,7 @@ class TableReader:
         further = frozenset[str]() if prepared is None else prepared.forms.columns
         return [c for c in scan.columns if c.name not in further], [c for c in scan.columns if c.name in further]
 
-    def crowded(self, weighed: Weighed) -> str:
+    def crowded(self, weighed: StoredWeighing) -> str:
         """Returns a SELECT of the units whose rows weigh less than 1: `unit`, `block` where rows are in blocks, how
         many rows are `counted` of it there, for scaled weights the `total` of its magnitudes, and the `weight` of each
         row in steps. With strata, each `stratum` of such a unit and what is `held` of all its rows there."""
@@ -166,7 +166,7 @@ class TableReader:
         )
 
     def _crowded_strata(
-        self, table: Table, weighed: Weighed, strata: Strata, joins: str, read: list[str], by: str
+        self, table: Table, weighed: StoredWeighing, strata: Strata, joins: str, read: list[str], by: str
     ) -> str:
         """Returns the same of a table in strata, a row for each stratum in which a unit's rows weigh less than 1: the
         floor of what the two bounds leave of 1, so that it is rounded once."""
@@ -192,7 +192,7 @@ class TableReader:
         type = table.columns[scaled.column].type
         return f"ABS({lattice_value(self.column(table, scaled.column, type, 'stored'), type, lattice)})"
 
-    def weights_below_one(self, weighed: Weighed, kept: str, row: str) -> str:
+    def weights_below_one(self, weighed: StoredWeighing, kept: str, row: str) -> str:
         """Returns a SELECT of the rows that do not weigh 1, each with its `weight`: NULL where it has no owner.
 
         Args:
@@ -234,12 +234,12 @@ class TableReader:
             joins, found[scaled.id] = self._joined_weight(table, kept, joins, unit, None, f"scaled{number}")
         return joins, found
 
-    def is_stored(self, weighed: Weighed) -> bool:
+    def is_stored(self, weighed: StoredWeighing) -> bool:
         """Whether weights follow from the numbers of rows that a prepared table holds; others are counted."""
         is_prepared = self.opened[weighed.table].prepared is not None
         return is_prepared and weighed.scaled is None and weighed.strata is None
 
-    def _stored_weight(self, weighed: Weighed) -> str:
+    def _stored_weight(self, weighed: StoredWeighing) -> str:
         """Returns SQL for the weight that `crowded` would find: rows of a prepared table have owners, and the number of
         their unit's rows."""
         prepared, rows = self.opened[weighed.table].prepared, f"CAST(stored.{quoted(ROWS)} AS BIGINT)"
@@ -267,7 +267,7 @@ class TableReader:
     def _joined_weight(
         self,
         table: Table,
-        kept: Kept | None,
+        kept: KeptWeights | None,
         joins: str,
         unit: str,
         strata: Strata | None,
@@ -379,13 +379,13 @@ def owner_column(ownership: Ownership) -> str:
     return ownership.column if ownership.is_stored else OWNER
 
 
-def weighed_of(scan: Scan) -> Weighed:
+def weighed_of(scan: Scan) -> StoredWeighing:
     """Returns what the weights of a scan that has some follow from."""
     if scan.weight is None or scan.max_rows is None:
         raise InternalError("a scan without weights was asked for them")
-    return Weighed(scan.table, scan.max_rows, scan.row_limit, strata=scan.strata)
+    return StoredWeighing(scan.table, scan.max_rows, scan.row_limit, strata=scan.strata)
 
 
-def scaled_of(scan: Scan, scaled: Scaled) -> Weighed:
+def scaled_of(scan: Scan, scaled: Scaled) -> StoredWeighing:
     """Returns what scaled weights of a scan follow from."""
-    return Weighed(scan.table, scaled.max_rows, scan.row_limit, replace(scaled, id=""))
+    return StoredWeighing(scan.table, scaled.max_rows, scan.row_limit, replace(scaled, id=""))

@@ -18,7 +18,7 @@ Until it does not: then once is enough.
 """
 
 
-class Watch:
+class TimeLimitWatch:
     """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Watch:
         self._wakes = min((due for due, _ in self._alarms.values()), default=now)
 
 
-_WATCH = Watch()
+_WATCH = TimeLimitWatch()
 
 
 @contextlib.contextmanager
@@ -71,6 +71,6 @@ def time_limit(interrupt: Callable[[], object], seconds: float) -> Iterator[None
     """Calls `interrupt` if the block takes longer than so many seconds, or when its query is cancelled."""
     global _WATCH
     if _WATCH.process != os.getpid():  # a forked child has no threads but its own
-        _WATCH = Watch()
+        _WATCH = TimeLimitWatch()
     with _WATCH.over(interrupt, seconds), interruptible(interrupt):
         yield

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.private_statements import Prepared, adds_up
+from dpquery.backends.duckdb.private_statements import PreparedAggregate, adds_up
 from dpquery.backends.resources import Resources
 from dpquery.backends.spark.executors import MARKER, RETURNED, Job, joined, of_rows, of_shards, stamp_of
 from dpquery.backends.spark.frames import Frames, collected, session_of
@@ -77,7 +77,7 @@ class SparkBackend(DuckDBBackend):
                 "nothing was charged. Close this session and open a new one"
             )
 
-    def run(self, statement: Prepared, key: int) -> ExactAggregates:
+    def run(self, statement: PreparedAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a statement; see `Backend`."""
         aggregate = statement.aggregate
         self.check()

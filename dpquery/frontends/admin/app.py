@@ -20,17 +20,17 @@ from starlette.routing import Route
 from dpquery.auditing.svg import STYLE
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.audit import SHOWN
-from dpquery.frontends.admin.overview import Overview, Watch
+from dpquery.frontends.admin.overview import LedgerWatch, Overview
 from dpquery.frontends.meaning import section
 from dpquery.frontends.postgres.listener import Server
 from dpquery.frontends.postgres.login.tokens import SHORTEST_TOKEN
 from dpquery.frontends.postgres.metrics import metrics_text
-from dpquery.frontends.postgres.process.log import Refused
+from dpquery.frontends.postgres.process.log import RefusedStatement
 
 COOKIE = "dpquery-owner"
 
 
-class Observed(Protocol):
+class ObservedServer(Protocol):
     """A running server, read from another thread."""
 
     @property
@@ -38,7 +38,7 @@ class Observed(Protocol):
         """How many clients are logged in."""
 
     @property
-    def refused(self) -> list[Refused]:
+    def refused(self) -> list[RefusedStatement]:
         """The last refusals, newest first."""
 
     @property
@@ -58,7 +58,7 @@ class Running:
         return self._server.open
 
     @property
-    def refused(self) -> list[Refused]:
+    def refused(self) -> list[RefusedStatement]:
         """The last refusals, newest first."""
         return list(reversed(self._server.counts.refused.copy()))
 
@@ -68,7 +68,7 @@ class Running:
         return metrics_text(self._server)
 
 
-def application(watch: Watch, server: Observed, token: str) -> Starlette:
+def application(watch: LedgerWatch, server: ObservedServer, token: str) -> Starlette:
     """Returns the application. `/` is for people and `/metrics` for Prometheus.
 
     Both ask for the token: as `Authorization: Bearer TOKEN`, or once as `/?token=TOKEN`, which is kept in a cookie
@@ -102,7 +102,7 @@ def application(watch: Watch, server: Observed, token: str) -> Starlette:
     return Starlette(routes=[Route("/", page), Route("/metrics", figures)])
 
 
-def _page(template: jinja2.Template, watch: Watch, server: Observed, nonce: str) -> str:
+def _page(template: jinja2.Template, watch: LedgerWatch, server: ObservedServer, nonce: str) -> str:
     view: Overview | None = None
     problem = ""
     try:
@@ -136,7 +136,7 @@ def _guarded(response: Response, nonce: str | None = None) -> Response:
     return response
 
 
-def metrics(watch: Watch, server: Observed) -> bytes:
+def metrics(watch: LedgerWatch, server: ObservedServer) -> bytes:
     """Returns all metrics, the server's own included, in the Prometheus text format 0.0.4."""
     registry = CollectorRegistry()
     registry.register(_Figures(watch))
@@ -144,7 +144,7 @@ def metrics(watch: Watch, server: Observed) -> bytes:
 
 
 class _Figures(Collector):
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: LedgerWatch) -> None:
         self._watch = watch
 
     def collect(self) -> Iterator[Metric]:

@@ -63,7 +63,7 @@ class Overview:
         return any(bar.limit_epsilon for _, bars in self.accounts for bar in bars)
 
 
-class Watch:
+class LedgerWatch:
     """Looks at a ledger again and again, and remembers the last full check."""
 
     def __init__(self, ledger: Ledger, analysts: Iterable[str] = ()) -> None:

@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dpquery.errors import DPQueryError
-from dpquery.frontends.admin.app import Observed, application
-from dpquery.frontends.admin.overview import Watch
+from dpquery.frontends.admin.app import ObservedServer, application
+from dpquery.frontends.admin.overview import LedgerWatch
 
 BETWEEN_CHECKS = 300.0  # seconds
 
@@ -28,7 +28,7 @@ class OwnersPage:
         DPQueryError: Something else listens there, or the host is not the machine itself.
     """
 
-    def __init__(self, watch: Watch, server: Observed, token: str, *, host: str, port: int) -> None:
+    def __init__(self, watch: LedgerWatch, server: ObservedServer, token: str, *, host: str, port: int) -> None:
         if host not in ("127.0.0.1", "localhost"):
             advice = "Listen on 127.0.0.1, and reach it through SSH or a proxy that has a certificate."
             raise DPQueryError(f"the owner's page has no TLS, and does not listen on {host}\n  {advice}")

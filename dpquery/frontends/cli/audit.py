@@ -62,7 +62,7 @@ def audit(
         report.to_html(html)
         say(f"[written to {html}]")
     if not report.is_clean or (strict and report.risks):
-        raise Found
+        raise ContradictionFound
 
 
 def _own_law(name: str, samples: int, record: Path | None) -> Report:
@@ -123,7 +123,7 @@ def _installation(
         )
 
 
-class Found(SystemExit):
+class ContradictionFound(SystemExit):
     """Something contradicts a promise: the exit code is 1, not that of an interruption."""
 
 

@@ -28,7 +28,7 @@ from dpquery.frontends.cli.answer import (
     show_prospect,
     write_answer,
 )
-from dpquery.frontends.cli.audit import Found, audit, meaning
+from dpquery.frontends.cli.audit import ContradictionFound, audit, meaning
 from dpquery.frontends.cli.dashboard import plan_dashboard
 from dpquery.frontends.cli.docs import docs
 from dpquery.frontends.cli.help import show_help
@@ -231,7 +231,7 @@ def run(arguments: Sequence[str]) -> int:
     """Returns the exit code of a command line; errors are printed, never raised."""
     try:
         command_line()(list(arguments), prog_name="dpquery")
-    except Found:
+    except ContradictionFound:
         return 1
     except SystemExit as stop:
         # typer's own 1 says that the user interrupted it, or that the reader of its output stopped

@@ -143,14 +143,14 @@ def _open_page(
     for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
         extra(library, of="admin", purpose="the owner's page")
     from dpquery.frontends.admin.app import Running
-    from dpquery.frontends.admin.overview import Watch
+    from dpquery.frontends.admin.overview import LedgerWatch
     from dpquery.frontends.admin.serving import OwnersPage
     from dpquery.frontends.postgres.login.tokens import token_of
 
     opened = open_ledger(ledger)
     pages.callback(opened.close)
     secret, shown = token_of(token)
-    page = OwnersPage(Watch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
+    page = OwnersPage(LedgerWatch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
     pages.enter_context(page)
     typer.echo(f"The owner's page: http://{address[0]}:{page.port}/?token={shown}", err=True)
 

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from dpquery.frontends.page.chart import charts
 from dpquery.frontends.page.logins import Visit, Visits
-from dpquery.frontends.page.server_client import Asker, Place, Refused
+from dpquery.frontends.page.server_client import Asker, ServerAddress, ServerRefusal
 
 COOKIE = "dpquery-visit"
 LARGEST = 100_000  # bytes of a form
@@ -32,7 +32,7 @@ SUMMARY = ("Charge", "Expected errors", "Groups of fewer", "Ranks", "Left out", 
 Login = Callable[[str, str], Asker]
 
 
-def application(place: Place, names: tuple[str, ...], *, login: Login | None = None) -> Starlette:
+def application(place: ServerAddress, names: tuple[str, ...], *, login: Login | None = None) -> Starlette:
     """Returns the application.
 
     Args:
@@ -53,7 +53,7 @@ def application(place: Place, names: tuple[str, ...], *, login: Login | None = N
 
 
 class _Page:
-    def __init__(self, place: Place, login: Login) -> None:
+    def __init__(self, place: ServerAddress, login: Login) -> None:
         self._place, self._login, self._visits = place, login, Visits()
         loader = jinja2.PackageLoader("dpquery.frontends.page", "")
         environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
@@ -72,7 +72,7 @@ class _Page:
         try:
             user = form.get("user", "")
             asker = await run_in_threadpool(self._login, user, form.get("password", ""))
-        except Refused as refused:
+        except ServerRefusal as refused:
             return await self._shown(None, problem=refused, status=401)
         entered = RedirectResponse("/", status_code=303)
         word = self._visits.begin(user, asker)
@@ -95,7 +95,7 @@ class _Page:
             else:
                 price = await run_in_threadpool(visit.asker.price, text, loss)
                 made |= {"price": price, "summary": [line for line in price if line.startswith(SUMMARY)]}
-        except Refused as refused:
+        except ServerRefusal as refused:
             made["problem"] = refused
         return await self._shown(visit, word=request.cookies.get(COOKIE), **made)
 
@@ -115,7 +115,7 @@ class _Page:
         if visit is not None:
             try:
                 about = await run_in_threadpool(_about, visit.asker)
-            except Refused as refused:
+            except ServerRefusal as refused:
                 self._visits.end(word)
                 visit, made = None, {"problem": refused}
         usual: dict[str, Any] = {

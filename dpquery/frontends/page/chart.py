@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from dpquery.frontends.page.server_client import Answer, Column
+from dpquery.frontends.page.server_client import Answer, AnswerColumn
 
 MOST_BARS = 40
 _ROW, _LABEL, _WIDE, _HIGH = 26, 130, 480, 240
@@ -30,7 +30,7 @@ def _is_ordered(value: object) -> bool:
     return isinstance(value, _ORDERED) and not isinstance(value, bool)
 
 
-def _bars(column: Column, labels: Sequence[str]) -> str:
+def _bars(column: AnswerColumn, labels: Sequence[str]) -> str:
     """Returns horizontal bars from 0, each with its interval as a whisker."""
     count = min(len(labels), MOST_BARS)
     low, high = _range(column, count, with_zero=True)
@@ -51,7 +51,7 @@ def _bars(column: Column, labels: Sequence[str]) -> str:
     return _svg(column.name + more, count * _ROW + 4, parts)
 
 
-def _whisker(column: Column, i: int, x: Callable[[float], float], y: float) -> str:
+def _whisker(column: AnswerColumn, i: int, x: Callable[[float], float], y: float) -> str:
     assert column.lows is not None and column.highs is not None
     if math.isnan(column.lows[i]) or math.isnan(column.highs[i]):
         return ""
@@ -60,7 +60,7 @@ def _whisker(column: Column, i: int, x: Callable[[float], float], y: float) -> s
     return f'<path class="whisker" d="M{left:.1f} {y}H{right:.1f}{ends}"/>'
 
 
-def _line(column: Column, labels: Sequence[str]) -> str:
+def _line(column: AnswerColumn, labels: Sequence[str]) -> str:
     """Returns a line over the keys in their order, with the band of its intervals and the ends of the axes."""
     assert column.lows is not None and column.highs is not None
     low, high = _range(column, len(labels), with_zero=False)
@@ -81,7 +81,7 @@ def _line(column: Column, labels: Sequence[str]) -> str:
     return _svg(column.name, _HIGH, parts)
 
 
-def _range(column: Column, count: int, *, with_zero: bool) -> tuple[float, float]:
+def _range(column: AnswerColumn, count: int, *, with_zero: bool) -> tuple[float, float]:
     ends = [*column.values[:count], *(column.lows or ())[:count], *(column.highs or ())[:count]]
     known = [found for end in ends if not math.isnan(found := _float(end))] + ([0.0] if with_zero else [])
     low, high = min(known, default=0.0), max(known, default=1.0)

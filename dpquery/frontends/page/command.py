@@ -33,9 +33,11 @@ def page(
         extra(module, of="page", purpose="the analyst's page")
     uvicorn = extra("uvicorn", of="page", purpose="the analyst's page")
     from dpquery.frontends.page.app import application
-    from dpquery.frontends.page.server_client import Place
+    from dpquery.frontends.page.server_client import ServerAddress
 
-    place = Place(host=behind, port=behind_port, database=database, ca=None if server_ca is None else str(server_ca))
+    place = ServerAddress(
+        host=behind, port=behind_port, database=database, ca=None if server_ca is None else str(server_ca)
+    )
     app = application(place, (*_HERE, host, *(name or ())))
     scheme = "http" if tls_cert is None else "https"
     typer.echo(f"{scheme}://{host}:{port}/ (Ctrl-C ends it)")

@@ -23,7 +23,7 @@ _LOSSES = ("epsilon", "rho")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ServerAddress:
     """Where the server is."""
 
     host: str
@@ -41,7 +41,7 @@ class Place:
         return {"host": self.host, "port": self.port, "dbname": self.database, "connect_timeout": 10, **mode}
 
 
-class Refused(Exception):
+class ServerRefusal(Exception):
     """What the server refuses, for the analyst: its message, its advice, and where in the text it is (from 0)."""
 
     def __init__(self, error: psycopg.Error) -> None:
@@ -54,7 +54,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class AnswerColumn:
     """A column of an answer: its name, its values as shown, and for noisy numbers what a chart draws."""
 
     name: str
@@ -68,7 +68,7 @@ class Column:
 class Answer:
     """The columns of an answer, and the server's notices: what was charged, what is left out."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     notices: tuple[str, ...]
     is_cut: bool
 
@@ -80,18 +80,18 @@ class Asker:
         Refused: The password is wrong, or the server refuses a statement.
     """
 
-    def __init__(self, place: Place, user: str, password: str) -> None:
+    def __init__(self, place: ServerAddress, user: str, password: str) -> None:
         self._lock, self._notices = threading.Lock(), list[str]()
         try:
             self._connection = psycopg.connect(user=user, password=password, autocommit=True, **place.options)
         except psycopg.Error as error:
-            raise Refused(error) from None
+            raise ServerRefusal(error) from None
         self._connection.add_notice_handler(lambda said: self._notices.append(said.message_primary or ""))
         try:
             self._connection.execute("SET dpquery.intervals = on")
         except psycopg.Error as error:
             self._connection.close()
-            raise Refused(error) from None
+            raise ServerRefusal(error) from None
 
     def price(self, text: str, loss: tuple[str, str] | None) -> tuple[str, ...]:
         """Returns what a query would measure and cost, line by line; free."""
@@ -144,24 +144,24 @@ class Asker:
                 rows = cursor.fetchmany(SHOWN + 1) if cursor.description else []
                 return rows, [column.name for column in cursor.description or ()]
             except psycopg.Error as error:
-                raise Refused(error) from None
+                raise ServerRefusal(error) from None
 
 
-def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[AnswerColumn, ...]:
     """Returns the columns, each noisy one with the two beside it that say its interval."""
     by_column = [tuple(row[i] for row in rows) for i in range(len(names))]
-    found, place = list[Column](), 0
+    found, place = list[AnswerColumn](), 0
     while place < len(names):
         name, values = names[place], by_column[place]
         if _are_its_ends(name, names[place + 1 : place + 3]):
             lows, highs = (tuple(_number(v) for v in by_column[place + i]) for i in (1, 2))
             pairs = [shown(value, low, high) for value, low, high in zip(values, lows, highs, strict=True)]
             cells = tuple(f"{text} {interval}".strip() for text, interval in pairs)
-            found.append(Column(name=name, cells=cells, values=values, lows=lows, highs=highs))
+            found.append(AnswerColumn(name=name, cells=cells, values=values, lows=lows, highs=highs))
             place += 3
         else:
             cells = tuple("NULL" if value is None else str(value) for value in values)
-            found.append(Column(name=name, cells=cells, values=values))
+            found.append(AnswerColumn(name=name, cells=cells, values=values))
             place += 1
     return tuple(found)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from dpquery.catalog.names import suggestion
 from dpquery.errors import MissingBoundsError, UnsupportedQueryError
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.values import quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class PandasAggregate:
     """One of pandas' aggregates.
 
     Attributes:
@@ -37,7 +37,7 @@ class Aggregate:
             raise UnsupportedQueryError("ddof must be 1 (sample) or 0 (population)")
         return self.sql if ddof else self.of_population
 
-    def fits(self, column: Column) -> bool:
+    def fits(self, column: FrameColumn) -> bool:
         """Whether a column's type has it."""
         if column.type == "boolean":
             return self.of in ("all", "numbers")
@@ -45,22 +45,24 @@ class Aggregate:
 
 
 _SPREAD = "of a sample, or with `ddof=0` of a population"
-AGGREGATES: Mapping[str, Aggregate] = {
-    "size": Aggregate("COUNT(*)", "the number of rows", "all"),
-    "count": Aggregate("COUNT({})", "how many values are not missing", "all"),
-    "nunique": Aggregate("COUNT(DISTINCT {})", "how many different values there are", "all"),
-    "sum": Aggregate("SUM({})", "sums"),
-    "mean": Aggregate("AVG({})", "means"),
-    "var": Aggregate("VAR_SAMP({})", f"variances: {_SPREAD}", of_population="VAR_POP({})"),
-    "std": Aggregate("STDDEV_SAMP({})", f"standard deviations: {_SPREAD}", of_population="STDDEV_POP({})"),
-    "median": Aggregate("MEDIAN({})", "values near the median: chosen by rank, privately", "ranked"),
-    "min": Aggregate("MIN({})", "values near the least that several units reach: that of one is never shown", "ranked"),
-    "max": Aggregate("MAX({})", "values near the greatest that several units reach", "ranked"),
-    "mode": Aggregate("MODE({})", "the most frequent of public values", "all"),
+AGGREGATES: Mapping[str, PandasAggregate] = {
+    "size": PandasAggregate("COUNT(*)", "the number of rows", "all"),
+    "count": PandasAggregate("COUNT({})", "how many values are not missing", "all"),
+    "nunique": PandasAggregate("COUNT(DISTINCT {})", "how many different values there are", "all"),
+    "sum": PandasAggregate("SUM({})", "sums"),
+    "mean": PandasAggregate("AVG({})", "means"),
+    "var": PandasAggregate("VAR_SAMP({})", f"variances: {_SPREAD}", of_population="VAR_POP({})"),
+    "std": PandasAggregate("STDDEV_SAMP({})", f"standard deviations: {_SPREAD}", of_population="STDDEV_POP({})"),
+    "median": PandasAggregate("MEDIAN({})", "values near the median: chosen by rank, privately", "ranked"),
+    "min": PandasAggregate(
+        "MIN({})", "values near the least that several units reach: that of one is never shown", "ranked"
+    ),
+    "max": PandasAggregate("MAX({})", "values near the greatest that several units reach", "ranked"),
+    "mode": PandasAggregate("MODE({})", "the most frequent of public values", "all"),
 }
 _OTHERS = {
-    "quantile": Aggregate("QUANTILE_CONT({}, {})", "values near quantiles", "ranked"),
-    "describe": Aggregate("", "several of these", "plain"),
+    "quantile": PandasAggregate("QUANTILE_CONT({}, {})", "values near quantiles", "ranked"),
+    "describe": PandasAggregate("", "several of these", "plain"),
 }
 """What methods of their own ask, which `agg` does not know; what is in neither table is of numbers."""
 
@@ -77,7 +79,7 @@ def method(name: str) -> Callable[..., Any]:
     return asks
 
 
-def aggregate(function: object, column: Column) -> str:
+def aggregate(function: object, column: FrameColumn) -> str:
     """Returns the SQL of an aggregate of a column.
 
     Raises:
@@ -93,7 +95,7 @@ def aggregate(function: object, column: Column) -> str:
     return AGGREGATES[function].sql.format(quoted(column.name))
 
 
-def demand(function: str, column: Column) -> None:
+def demand(function: str, column: FrameColumn) -> None:
     """Refuses an aggregate that a column's type or missing bounds do not allow."""
     row = _row(function)
     if row.of == "all":
@@ -110,19 +112,19 @@ def demand(function: str, column: Column) -> None:
         )
 
 
-def _row(function: object) -> Aggregate:
+def _row(function: object) -> PandasAggregate:
     name = function if isinstance(function, str) else ""
-    return AGGREGATES.get(name) or _OTHERS.get(name) or Aggregate("", "")
+    return AGGREGATES.get(name) or _OTHERS.get(name) or PandasAggregate("", "")
 
 
-def _instead(column: Column) -> str:
+def _instead(column: FrameColumn) -> str:
     if column.type == "boolean":
         return f"Write value_counts({column.name!r}), or mean({column.name!r}) for the part that is True."
     ranks = "; of dates and timestamps min, max, median and quantile too" if column.is_moment else ""
     return f"Numbers have it; of other columns count, nunique and mode{ranks}."
 
 
-def numbers(function: object, columns: Mapping[str, Column], without: tuple[str, ...]) -> list[str]:
+def numbers(function: object, columns: Mapping[str, FrameColumn], without: tuple[str, ...]) -> list[str]:
     """Returns the columns of numbers that have bounds and this aggregate.
 
     Raises:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.values import quoted
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ def no_attribute(name: str, columns: Sequence[str] = ()) -> AttributeError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class GroupKey:
     """A group key that follows from a column: its name in queries, its text in SQL, and how answers show it."""
 
     name: str
     sql: str
-    shown: Column
+    shown: FrameColumn
 
 
 class Expression:
@@ -235,7 +235,7 @@ class Picked(Expression):
         made = self.frame.agg({self.name: func}, **asked)
         return made[self.name] if isinstance(made, pd.DataFrame) else made
 
-    def cut(self, bins: Sequence[float], *, right: bool = True, labels: Sequence[str] | None = None) -> Key:
+    def cut(self, bins: Sequence[float], *, right: bool = True, labels: Sequence[str] | None = None) -> GroupKey:
         """Returns bins of its values as a key of groups, as `pd.cut` makes them of public edges; values beyond the
         edges are in no bin."""
         edges = [float(edge) for edge in bins] if isinstance(bins, list | tuple | np.ndarray | range) else []
@@ -252,8 +252,8 @@ class Picked(Expression):
         arms = [f"{below} {ends[0]} THEN NULL"]
         texts = [label.replace("'", "''") for label in named]
         arms += [f"{below} {end} THEN '{text}'" for end, text in zip(ends[1:], texts, strict=True)]
-        shown = Column(name=self.name, type="text", dtype=pd.CategoricalDtype(named, ordered=True))
-        return Key(name=f"{self.name} in bins", sql=f"CASE {' '.join(arms)} END", shown=shown)
+        shown = FrameColumn(name=self.name, type="text", dtype=pd.CategoricalDtype(named, ordered=True))
+        return GroupKey(name=f"{self.name} in bins", sql=f"CASE {' '.join(arms)} END", shown=shown)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("count", "sum", "mean", "var", "std", "median", "min", "max", "nunique", "mode", "describe"):
@@ -270,13 +270,13 @@ class Moments:
     def __init__(self, of: Picked) -> None:
         self._of = of
 
-    def __getattr__(self, name: str) -> Key:
+    def __getattr__(self, name: str) -> GroupKey:
         if name not in PARTS:
             raise AttributeError(f"a column of moments has no {name!r} here; known are {', '.join(PARTS)}")
         return key_of_moment(self._of.frame, self._of.name, name, PARTS[name], is_moment=False)
 
 
-def key_of_moment(frame: Protected, column: str, part: str, sql: str, *, is_moment: bool) -> Key:
+def key_of_moment(frame: Protected, column: str, part: str, sql: str, *, is_moment: bool) -> GroupKey:
     """Returns a key of a column's moments: a part of them, or the period that they are in."""
     seen = frame._column(column)
     if not seen.is_moment:
@@ -285,10 +285,10 @@ def key_of_moment(frame: Protected, column: str, part: str, sql: str, *, is_mome
             advice=f"Moments have it: df.assign({column}=pd.to_datetime(df[{column!r}])).dp.protect() reads them.",
         )
     shown = seen if is_moment else replace(seen, type="int64", dtype=None, bounds=None, zone="")
-    return Key(name=f"{column} {part}", sql=sql.format(quoted(column)), shown=shown)
+    return GroupKey(name=f"{column} {part}", sql=sql.format(quoted(column)), shown=shown)
 
 
-def key_of_grouper(frame: Protected, grouper: pd.Grouper) -> Key:
+def key_of_grouper(frame: Protected, grouper: pd.Grouper) -> GroupKey:
     """Returns the key that `pd.Grouper(key=, freq=)` means."""
     freq = getattr(getattr(grouper, "freq", None), "freqstr", None)
     if grouper.key is None or freq not in PERIODS:

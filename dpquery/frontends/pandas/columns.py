@@ -23,7 +23,7 @@ MOMENTS = ("date", "timestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class FrameColumn:
     """A column that queries may name.
 
     Attributes:
@@ -64,7 +64,7 @@ class Column:
 class Columns:
     """A frame's columns, and those that queries cannot name, with the reason."""
 
-    known: dict[str, Column] = field(default_factory=dict)
+    known: dict[str, FrameColumn] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
 
 
@@ -92,7 +92,9 @@ def columns_of_pandas(frame: pd.DataFrame, types: Mapping[str, str]) -> Columns:
         missing_unknown = getattr(series.dtype, "na_value", None) is pd.NA
         declared = types.get(name)
         type, nullable = (declared, True) if declared else _of_dtype(series.dtype, series)
-        column = Column(name=name, type=type, nullable=nullable, dtype=series.dtype, is_missing_unknown=missing_unknown)
+        column = FrameColumn(
+            name=name, type=type, nullable=nullable, dtype=series.dtype, is_missing_unknown=missing_unknown
+        )
         _keep(found, replace(column, zone=zone_of_dtype(series.dtype)))
     return found
 
@@ -105,7 +107,7 @@ def columns_of_arrow(table: pa.Table, types: Mapping[str, str]) -> Columns:
     for name in _allowed(table.column_names, found):
         declared = types.get(name)
         of = table.schema.field(name).type
-        column = Column(name=name, type=declared or _of_arrow(of), is_missing_unknown=True)
+        column = FrameColumn(name=name, type=declared or _of_arrow(of), is_missing_unknown=True)
         _keep(found, replace(column, zone=zone_of_dtype(pd.ArrowDtype(of))))
     return found
 
@@ -126,7 +128,7 @@ def _allowed(names: list[Any], found: Columns) -> list[str]:
     return allowed
 
 
-def _keep(found: Columns, column: Column) -> None:
+def _keep(found: Columns, column: FrameColumn) -> None:
     """Adds a column, or the reason why it cannot be used: a type that begins with `?`, or a zone without a name."""
     why = column.type[1:] if column.type.startswith("?") else ""
     if column.type not in MOMENTS or (column.type == "date" and pd.api.types.is_object_dtype(column.dtype)):

@@ -18,9 +18,9 @@ from dpquery.catalog.rows import AUTO
 from dpquery.errors import CatalogError
 from dpquery.frontends.pandas import datasets
 from dpquery.frontends.pandas.busy_indicator import working
-from dpquery.frontends.pandas.columns import Column, Columns, columns_of_arrow, columns_of_pandas
+from dpquery.frontends.pandas.columns import Columns, FrameColumn, columns_of_arrow, columns_of_pandas
 from dpquery.frontends.pandas.datasets import Place, handle_of, remember
-from dpquery.frontends.pandas.protected_frame import Held, Protected
+from dpquery.frontends.pandas.protected_frame import Protected, ProtectedState
 from dpquery.frontends.pandas.unit_hashes import NOBODY, people_of
 from dpquery.frontends.pandas.values import plain
 from dpquery.frontends.pandas.views import root
@@ -139,7 +139,7 @@ def protect(
             session.profile(**loss_of_profile(profile, catalog.budget))
     if is_row:
         _warn_of_identifiers(kept, catalog.tables[called])
-    held = Held(
+    held = ProtectedState(
         session=session,
         data=kept,
         handle=opened.handle,
@@ -239,7 +239,7 @@ def _copies_on_write() -> bool:
     return int(pd.__version__.partition(".")[0]) >= 3 or pd.options.mode.copy_on_write is True
 
 
-def _read_public(name: str, data: object) -> tuple[Any, dict[str, object], dict[str, Column]]:
+def _read_public(name: str, data: object) -> tuple[Any, dict[str, object], dict[str, FrameColumn]]:
     """Returns a public frame as a source, its declaration, and its columns."""
     if isinstance(data, Protected):
         raise CatalogError(f"{name} is protected; a public table must be one that everybody may know")
@@ -267,7 +267,7 @@ def _declared(
     keys: Mapping[str, object],
     types: Mapping[str, str],
     columns: Sequence[str] | None,
-) -> dict[str, Column]:
+) -> dict[str, FrameColumn]:
     """Returns the columns that are declared; raises CatalogError with everything that is said of others."""
     is_row = [*unit] == ["row"]
     if is_row and "row" in found.known:
@@ -295,12 +295,12 @@ def _declared(
     return dict(kept)
 
 
-def _bounded(column: Column, entry: Mapping[str, object]) -> Column:
+def _bounded(column: FrameColumn, entry: Mapping[str, object]) -> FrameColumn:
     bounds = (entry["lower"], entry["upper"]) if "lower" in entry else None
     return replace(column, bounds=bounds, nullable="nullable" in entry)
 
 
-def _entry(column: Column, bounds: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, object]:
+def _entry(column: FrameColumn, bounds: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, object]:
     """Returns a column's declaration as a catalog has it."""
     entry: dict[str, object] = {"type": column.type}
     entry |= {"zone": column.zone} if column.zone else {}
@@ -318,7 +318,7 @@ def _entry(column: Column, bounds: Mapping[str, Any], keys: Mapping[str, Any]) -
     return entry
 
 
-def _keys(column: Column, given: Any) -> list[object]:
+def _keys(column: FrameColumn, given: Any) -> list[object]:
     if isinstance(given, str):
         if given != CATEGORIES or not isinstance(column.dtype, pd.CategoricalDtype):
             raise CatalogError(f"keys: {column.name!r} takes a list, or {CATEGORIES!r} where it is categorical")

@@ -12,14 +12,14 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
 from dpquery.frontends.pandas.aggregates import aggregate, demand, method, numbers
 from dpquery.frontends.pandas.column_expressions import no_attribute
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.values import ASKED, quoted
 from dpquery.result.table import Result
 
 if TYPE_CHECKING:
     from dpquery.frontends.pandas.statistics import Statistics
 
-Item = tuple[str, Any, Column | None]
+Item = tuple[str, Any, FrameColumn | None]
 """An aggregate in SQL, the label of its column, and the column of the frame whose sort of dtype it has, if any."""
 
 
@@ -160,7 +160,7 @@ class Groups:
         having = f" HAVING {' AND '.join(shown)}" if shown else ""
         return f"{where} GROUP BY {', '.join(self._listed())}{having}"
 
-    def _seen(self) -> list[Column]:
+    def _seen(self) -> list[FrameColumn]:
         return [self._of._view.columns[name] for name in self._keys]
 
     def _names(self, function: str) -> list[str]:

@@ -16,7 +16,7 @@ from dpquery.errors import AccuracyWarning, MissingDeltaError, UnknownNameError,
 from dpquery.frontends.pandas.accuracy import with_accuracy
 from dpquery.frontends.pandas.busy_indicator import working
 from dpquery.frontends.pandas.column_expressions import Mask, Picked, no_attribute, not_a_bracket
-from dpquery.frontends.pandas.columns import Column, columns_of_pandas
+from dpquery.frontends.pandas.columns import FrameColumn, columns_of_pandas
 from dpquery.frontends.pandas.datasets import MARK, Handle
 from dpquery.frontends.pandas.groups import Groups
 from dpquery.frontends.pandas.statistics import Statistics
@@ -31,7 +31,7 @@ from dpquery.session.session import Session
 
 
 @dataclass(slots=True, kw_only=True)
-class Held:
+class ProtectedState:
     """What all chains over one protected frame share.
 
     Attributes:
@@ -49,7 +49,7 @@ class Held:
     handle: Handle
     unit: tuple[str, ...]
     why_not: dict[str, str]
-    public: Mapping[str, tuple[Any, Mapping[str, Column]]] = field(default_factory=dict)
+    public: Mapping[str, tuple[Any, Mapping[str, FrameColumn]]] = field(default_factory=dict)
     last: Result | None = None
 
 
@@ -95,9 +95,9 @@ class Protected(Statistics):
     frames have them as `.dp.accuracy`.
     """
 
-    _held: Held
+    _held: ProtectedState
 
-    def __init__(self, held: Held, view: View, *, is_explaining: bool = False) -> None:
+    def __init__(self, held: ProtectedState, view: View, *, is_explaining: bool = False) -> None:
         self._held, self._view, self._is_explaining = held, view, is_explaining
 
     @property
@@ -246,7 +246,7 @@ class Protected(Statistics):
         with working():
             return self._held.session.profile(epsilon=epsilon, delta=delta, rho=rho)
 
-    def _declared(self, other: object) -> tuple[str, Mapping[str, Column], list[str]] | None:
+    def _declared(self, other: object) -> tuple[str, Mapping[str, FrameColumn], list[str]] | None:
         """Returns name, columns and index of a frame that was declared as public, or None."""
         for name, (frame, columns) in self._held.public.items():
             if other is frame or (isinstance(other, str) and other == name):
@@ -313,7 +313,7 @@ def _index_of(frame: object) -> list[str]:
     return [str(name) for name in frame.index.names if name is not None] if isinstance(frame, pd.DataFrame) else []
 
 
-def _written(other: object) -> tuple[Mapping[str, Column], list[str], list[list[object]]]:
+def _written(other: object) -> tuple[Mapping[str, FrameColumn], list[str], list[list[object]]]:
     """Returns the columns, the index and the rows of a small public frame."""
     if not isinstance(other, pd.DataFrame):
         if isinstance(other, Protected):

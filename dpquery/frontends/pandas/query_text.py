@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dpquery.catalog.names import shown
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.values import known, plain, quoted
 
 LONGEST = 10_000
@@ -40,7 +40,7 @@ class _Reading:
     """One text being read: its columns, the values so far, and what the names made for it stand for."""
 
     text: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, FrameColumn]
     why_not: Mapping[str, str]
     locals: Mapping[str, object]
     first: int
@@ -64,7 +64,7 @@ class _Reading:
         self.params[name] = value
         return f":{name}"
 
-    def column(self, node: ast.expr) -> Column | None:
+    def column(self, node: ast.expr) -> FrameColumn | None:
         """Returns the column that a node names, or None where it is not a name."""
         if not isinstance(node, ast.Name):
             return None
@@ -80,7 +80,7 @@ class _Reading:
 
 def condition_of(
     text: str,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, FrameColumn],
     *,
     why_not: Mapping[str, str],
     local_dict: Mapping[str, object],
@@ -208,7 +208,7 @@ def _as_pandas(comparison: str, sides: list[ast.expr], reading: _Reading, op: ty
     return f"COALESCE({comparison}, FALSE)" if negated else comparison
 
 
-def _value(node: ast.expr, reading: _Reading, typed: Column | None) -> str:
+def _value(node: ast.expr, reading: _Reading, typed: FrameColumn | None) -> str:
     """Returns a value; a constant beside a column of dates is read as one."""
     match node:
         case ast.Name():
@@ -264,11 +264,11 @@ def _local(node: ast.Name, reading: _Reading) -> object:
     return reading.locals[name]
 
 
-def _column_of(node: ast.expr, reading: _Reading) -> Column | None:
+def _column_of(node: ast.expr, reading: _Reading) -> FrameColumn | None:
     return reading.column(node) if isinstance(node, ast.Name) else None
 
 
-def _columns_in(node: ast.expr, reading: _Reading) -> list[Column]:
+def _columns_in(node: ast.expr, reading: _Reading) -> list[FrameColumn]:
     found = (reading.column(part) for part in ast.walk(node) if isinstance(part, ast.Name))
     return [column for column in found if column is not None]
 

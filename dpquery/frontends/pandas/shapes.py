@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpquery.data.arrow import for_pandas
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.values import localized, localized_moment
 from dpquery.result.table import Result
 
@@ -52,7 +52,7 @@ def _values(column: pd.Series[Any]) -> pd.Series[Any]:
     return column
 
 
-def keyed(result: Result, keys: Sequence[Column], names: Sequence[Any], *, sort: bool) -> pd.DataFrame:
+def keyed(result: Result, keys: Sequence[FrameColumn], names: Sequence[Any], *, sort: bool) -> pd.DataFrame:
     """Returns a frame of an answer whose first columns are keys: they become the index, as `groupby` has it.
 
     Args:
@@ -66,7 +66,7 @@ def keyed(result: Result, keys: Sequence[Column], names: Sequence[Any], *, sort:
     return frame.sort_index() if sort and not index.is_monotonic_increasing else frame
 
 
-def grid(result: Result, rows: Sequence[Column], across: Sequence[Column]) -> pd.DataFrame:
+def grid(result: Result, rows: Sequence[FrameColumn], across: Sequence[FrameColumn]) -> pd.DataFrame:
     """Returns an answer of keys and one number as a table: its first keys down, the others across."""
     keys = [*rows, *across]
     if len(keys) > 2:
@@ -84,7 +84,7 @@ def grid(result: Result, rows: Sequence[Column], across: Sequence[Column]) -> pd
     return pd.DataFrame(cells, index=index, columns=columns)
 
 
-def index_of(parts: Sequence[pd.Series[Any]], keys: Sequence[Column]) -> Any:
+def index_of(parts: Sequence[pd.Series[Any]], keys: Sequence[FrameColumn]) -> Any:
     """Returns keys as an index, with the dtypes that the frame has."""
     restored = [as_frame_has_it(part, key) for part, key in zip(parts, keys, strict=True)]
     if len(keys) == 1:
@@ -92,7 +92,7 @@ def index_of(parts: Sequence[pd.Series[Any]], keys: Sequence[Column]) -> Any:
     return pd.MultiIndex.from_arrays(restored, names=[key.name for key in keys])
 
 
-def as_frame_has_it(values: Any, column: Column) -> Any:
+def as_frame_has_it(values: Any, column: FrameColumn) -> Any:
     """Returns the values of a column with its dtype in the frame; as they are where one does not fit it."""
     dtype = column.dtype
     if dtype is None or values.dtype == dtype:
@@ -109,12 +109,12 @@ def as_frame_has_it(values: Any, column: Column) -> Any:
     return made if fits else values
 
 
-def has_family(column: Column) -> bool:
+def has_family(column: FrameColumn) -> bool:
     """Whether aggregates of a column have a dtype of its sort: of pandas' own nullable ones, Arrow's, or moments."""
     return column.type == "timestamp" or column.is_missing_unknown
 
 
-def in_family(values: Any, column: Column) -> Any:
+def in_family(values: Any, column: FrameColumn) -> Any:
     """Returns aggregates with a dtype of the column's sort, wide enough for them: sums of `Int8` are `Int64`."""
     kind = values.dtype.kind
     if kind == "M":
@@ -127,7 +127,7 @@ def in_family(values: Any, column: Column) -> Any:
     return values
 
 
-def scalar_as_frame_has_it(value: Any, column: Column) -> Any:
+def scalar_as_frame_has_it(value: Any, column: FrameColumn) -> Any:
     """Returns one value of a column as the frame has it: a moment as a Timestamp in the column's zone."""
     if value is None:
         return np.nan

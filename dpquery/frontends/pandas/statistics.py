@@ -16,8 +16,8 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
 from dpquery.frontends.pandas.accuracy import proportions
 from dpquery.frontends.pandas.aggregates import AGGREGATES, aggregate, demand, method, numbers
-from dpquery.frontends.pandas.column_expressions import Key, Picked, key_of_grouper, rows_refused
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.column_expressions import GroupKey, Picked, key_of_grouper, rows_refused
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.groups import Groups
 from dpquery.frontends.pandas.values import known, quoted
 from dpquery.frontends.pandas.views import View, with_keys
@@ -125,9 +125,9 @@ class Statistics:
         given = list(by) if isinstance(by, list | tuple | pd.Index) else [by]
         named = [one.name if isinstance(one, Picked) else one for one in given]
         made = [key_of_grouper(self, one) if isinstance(one, pd.Grouper) else one for one in named]  # type: ignore[arg-type]
-        keys = [one for one in made if isinstance(one, Key)]
+        keys = [one for one in made if isinstance(one, GroupKey)]
         of = self._over(with_keys(self._view, keys)) if keys else self
-        names = of._known([one.name if isinstance(one, Key) else one for one in made])
+        names = of._known([one.name if isinstance(one, GroupKey) else one for one in made])
         return Groups(of, names, as_index=as_index, sort=sort, dropna=dropna)
 
     def agg(self, func: Any, **asked: Any) -> Any:
@@ -326,7 +326,7 @@ class Statistics:
             raise UnsupportedQueryError("a column is named twice")
         return found
 
-    def _column(self, name: object) -> Column:
+    def _column(self, name: object) -> FrameColumn:
         return self._view.columns[known(name, self._view.columns, self._held.why_not)]
 
 

@@ -20,7 +20,7 @@ from dpquery.plan.zones import UTC, is_shown_twice, tzinfo_of, wall_clock
 from dpquery.session.options import NAMES
 
 if TYPE_CHECKING:
-    from dpquery.frontends.pandas.columns import Column
+    from dpquery.frontends.pandas.columns import FrameColumn
 
 TABLE = "this"
 """How queries call the protected frame."""
@@ -65,7 +65,7 @@ def known(name: object, names: Iterable[str], why_not: dict[str, str] | None = N
     raise UnknownNameError(f"there is no column {shown(name)}; {suggestion(name, names)}")
 
 
-def plain(value: Any, column: Column) -> object:
+def plain(value: Any, column: FrameColumn) -> object:
     """Returns a value as a catalog and a query take it: of Python's own types, moments in the column's zone, missing
     ones None."""
     if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, np.datetime64) and np.isnat(value)):
@@ -84,7 +84,7 @@ def plain(value: Any, column: Column) -> object:
     return value
 
 
-def moment(value: Any, column: Column) -> Any:
+def moment(value: Any, column: FrameColumn) -> Any:
     """Returns a date or a timestamp without a zone, in that of the column; the value itself where it is none."""
     try:
         found = pd.Timestamp(value)

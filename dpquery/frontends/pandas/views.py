@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from dpquery.errors import ParameterError, UnsupportedQueryError
-from dpquery.frontends.pandas.column_expressions import Key
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.column_expressions import GroupKey
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.query_text import condition_of
 from dpquery.frontends.pandas.values import TABLE, known, plain, quoted
 
@@ -31,7 +31,7 @@ class View:
         table: The frame's name in its catalog.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, FrameColumn]
     text: str = ""
     params: Mapping[str, object] = field(default_factory=dict)
     filters: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class View:
         return f":{name}"
 
 
-def root(columns: Mapping[str, Column], table: str = TABLE) -> View:
+def root(columns: Mapping[str, FrameColumn], table: str = TABLE) -> View:
     """Returns the frame itself."""
     return View(columns=MappingProxyType(dict(columns)), table=table)
 
@@ -83,7 +83,7 @@ def clamped(view: View, bounds: Mapping[str, tuple[object, object]], why_not: Ma
     return View(columns=MappingProxyType(columns), text=text, params={**view.params, **params})
 
 
-def with_keys(view: View, keys: Sequence[Key]) -> View:
+def with_keys(view: View, keys: Sequence[GroupKey]) -> View:
     """Returns the view with more columns: keys that follow from others."""
     if taken := [key.name for key in keys if key.name in view.columns]:
         raise UnsupportedQueryError(f"the frame has a column {taken[0]!r} already", advice="Rename it.")
@@ -98,7 +98,7 @@ def joined(
     *,
     on: Sequence[str],
     to: Sequence[str],
-    columns: Mapping[str, Column],
+    columns: Mapping[str, FrameColumn],
     rows: Sequence[Sequence[object]] | None,
     table: str,
     how: str,

@@ -12,7 +12,7 @@ from dpquery.frontends.postgres.commands.gucs import REPORTED
 from dpquery.frontends.postgres.commands.portals import Outcome, Portal
 from dpquery.frontends.postgres.commands.statements import Statement, split
 from dpquery.frontends.postgres.execution import Executor
-from dpquery.frontends.postgres.process.log import Log
+from dpquery.frontends.postgres.process.log import ConnectionLog
 from dpquery.frontends.postgres.wire import messages, wire
 from dpquery.frontends.postgres.wire.answers import Field, Refusal
 from dpquery.frontends.postgres.wire.channel import Channel, Closed
@@ -28,7 +28,7 @@ COLUMN = 64
 
 
 @dataclass(slots=True)
-class Connection:
+class ClientConnection:
     """A client that is logged in.
 
     Attributes:
@@ -38,7 +38,7 @@ class Connection:
 
     channel: Channel
     executor: Executor
-    log: Log
+    log: ConnectionLog
     idle: float
     patience: float
     is_ending: bool = False
@@ -299,7 +299,7 @@ def _moved(refusal: Refusal, by: int) -> Refusal:
     return Refusal(refusal.sqlstate, refusal.message, refusal.detail, refusal.hint, position)
 
 
-def _refusal(error: Exception, log: Log) -> Refusal:
+def _refusal(error: Exception, log: ConnectionLog) -> Refusal:
     """Returns what the client is told; of unexpected errors, nothing."""
     if isinstance(error, Refusal):
         return error

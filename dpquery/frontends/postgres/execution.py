@@ -10,15 +10,15 @@ from typing import Any
 from dpquery.frontends.postgres.commands import nodes
 from dpquery.frontends.postgres.commands.commands import read
 from dpquery.frontends.postgres.commands.gucs import Settings
-from dpquery.frontends.postgres.commands.portals import Outcome, Portal, Prepared, Store
+from dpquery.frontends.postgres.commands.portals import NamedStatements, Outcome, Portal, PreparedStatement
 from dpquery.frontends.postgres.commands.statements import Statement
 from dpquery.frontends.postgres.commands.transactions import Block
 from dpquery.frontends.postgres.login.shares import Shares, key_of
 from dpquery.frontends.postgres.login.users import User
 from dpquery.frontends.postgres.process import serialization
 from dpquery.frontends.postgres.process.pool import Pool
-from dpquery.frontends.postgres.process.supervisor import LONG, Call, Reply
-from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
+from dpquery.frontends.postgres.process.supervisor import LONG, Reply, RunningRequest
+from dpquery.frontends.postgres.wire.answers import Described, Field, Refusal, StatementAnswer
 
 MAX_WAIT = 600.0
 SHORT_TABLE = 1 << 15
@@ -42,10 +42,10 @@ class Executor:
     user: User
     login: User
     find_user: Callable[[str], User | None]
-    heard: Callable[[Answered, float], None]
+    heard: Callable[[StatementAnswer, float], None]
     shares: Shares
     timeout: float = MAX_WAIT
-    _call: Call | None = None
+    _call: RunningRequest | None = None
     _is_long: bool = False
     _turn: asyncio.Future[None] | None = None
 
@@ -55,7 +55,7 @@ class Executor:
         return self.block.settings
 
     @property
-    def store(self) -> Store:
+    def store(self) -> NamedStatements:
         """What the connection has named."""
         return self.block.store
 
@@ -110,12 +110,12 @@ class Executor:
 
     async def ask(
         self, statement: Statement, parameters: tuple[object, ...] = (), *, is_explained: bool = False
-    ) -> Answered:
+    ) -> StatementAnswer:
         """Returns the answer to a statement, which may be charged for, from the engine unless it always is the same."""
         begun = asyncio.get_running_loop().time()
         name, analyst, values = self.user.name, self.user.analyst, dict(self.settings.values)
         key = key_of(statement.text, parameters, analyst, values, self.engine.epoch)
-        answered = None if is_explained else self.shares.kept.find(name, key, Answered)
+        answered = None if is_explained else self.shares.kept.find(name, key, StatementAnswer)
         if answered is None:
             what, written = (
                 "explain" if is_explained else "answer",
@@ -139,7 +139,7 @@ class Executor:
 
     # What a statement takes and gives.
 
-    async def describe(self, prepared: Prepared) -> Described:
+    async def describe(self, prepared: PreparedStatement) -> Described:
         """Returns the types of a prepared statement, found out once for each form of its columns.
 
         Raises:
@@ -217,7 +217,7 @@ class Executor:
         has_parameters = bool(given) or any(token.kind == "parameter" for token in statement.tokens)
         if isinstance(command, nodes.Ask):
             command = nodes.Ask(Statement(statement.text, (), statement.start))
-        self.store.add_statement(name, Prepared(statement.text, command, given, has_parameters))
+        self.store.add_statement(name, PreparedStatement(statement.text, command, given, has_parameters))
 
     def prepare(self, name: str, given: tuple[int, ...], statement: Statement) -> None:
         """Keeps a query under a name. Raises Refusal for statements of the connection."""

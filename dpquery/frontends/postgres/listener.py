@@ -14,16 +14,16 @@ import pyarrow as pa
 from dpquery.errors import CatalogError
 from dpquery.frontends.postgres.commands.gucs import REPORTED
 from dpquery.frontends.postgres.commands.transactions import Block
-from dpquery.frontends.postgres.connection import Connection
+from dpquery.frontends.postgres.connection import ClientConnection
 from dpquery.frontends.postgres.execution import Executor
-from dpquery.frontends.postgres.login.lobby import Guesses, Lobby
+from dpquery.frontends.postgres.login.lobby import Lobby, PasswordGuesses
 from dpquery.frontends.postgres.login.login import Door, Login, log_in, new_key
 from dpquery.frontends.postgres.login.shares import Shares, Turns, shares_of
 from dpquery.frontends.postgres.login.users import Users
-from dpquery.frontends.postgres.process.log import LOGGER, Counts, Log
+from dpquery.frontends.postgres.process.log import LOGGER, ConnectionLog, Counts
 from dpquery.frontends.postgres.process.pool import Pool
 from dpquery.frontends.postgres.wire import messages, wire
-from dpquery.frontends.postgres.wire.answers import TOO_MANY, Answered, Field, Refusal
+from dpquery.frontends.postgres.wire.answers import TOO_MANY, Field, Refusal, StatementAnswer
 from dpquery.frontends.postgres.wire.channel import Channel, Closed
 from dpquery.frontends.postgres.wire.columns import stored
 from dpquery.frontends.postgres.wire.oids import TEXT
@@ -81,10 +81,10 @@ class Server:
     shares: Shares = field(init=False)
     _listener: asyncio.Server | None = None
     _lobby: Lobby = field(init=False)
-    _guesses: Guesses = field(default_factory=lambda: Guesses(time.monotonic))
+    _guesses: PasswordGuesses = field(default_factory=lambda: PasswordGuesses(time.monotonic))
     _passwords: Turns = field(default_factory=lambda: Turns(MANY, PASSWORDS, 0))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _connections: dict[int, tuple[bytes, Connection]] = field(default_factory=dict)
+    _connections: dict[int, tuple[bytes, ClientConnection]] = field(default_factory=dict)
     _wrong_cancels: dict[str, deque[float]] = field(default_factory=dict)
     _is_ending: bool = False
 
@@ -149,7 +149,7 @@ class Server:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, channel: Channel) -> None:
-        log = Log(self.counts, channel.address)
+        log = ConnectionLog(self.counts, channel.address)
         try:
             login = await self._log_in(channel, log)
             if login is not None:
@@ -162,7 +162,7 @@ class Server:
             self._lobby.leave(channel)
             channel.close()
 
-    async def _log_in(self, channel: Channel, log: Log) -> Login | None:
+    async def _log_in(self, channel: Channel, log: ConnectionLog) -> Login | None:
         names = [""]
         door = Door(
             users=self.users,
@@ -207,7 +207,7 @@ class Server:
             hint = f"The server has at most {self.limits.connections} connections; try again later."
             raise Refusal(TOO_MANY, "sorry, too many clients already", hint=hint)
 
-    async def _run(self, channel: Channel, login: Login, log: Log) -> None:
+    async def _run(self, channel: Channel, login: Login, log: ConnectionLog) -> None:
         self._lobby.leave(channel)
         channel.is_known = True
         connection = self._connection(channel, login, log)
@@ -227,8 +227,8 @@ class Server:
             del self._connections[process]
             log.disconnected()
 
-    def _connection(self, channel: Channel, login: Login, log: Log) -> Connection:
-        def heard(answered: Answered, seconds: float) -> None:
+    def _connection(self, channel: Channel, login: Login, log: ConnectionLog) -> ClientConnection:
+        def heard(answered: StatementAnswer, seconds: float) -> None:
             log.answered(executor.user, answered, seconds)
 
         executor = Executor(
@@ -241,7 +241,7 @@ class Server:
             shares=self.shares,
             timeout=self.limits.statement,
         )
-        connection = Connection(channel, executor, log, self.limits.idle, self.limits.patience)
+        connection = ClientConnection(channel, executor, log, self.limits.idle, self.limits.patience)
         return connection
 
     def _cancel(self, channel: Channel, request: wire.Cancel) -> None:

@@ -56,7 +56,7 @@ HABITS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A command that begins with a backslash: what it takes, what it does, for people and for completion."""
 
     takes: str
@@ -241,15 +241,19 @@ class Shell:
 
 
 COMMANDS = {
-    "budget": Command("", "what is spent and what is left", Shell.budget),
-    "history": Command("", "what you were charged for; the arrow up and Ctrl-R find what you typed", Shell.history),
-    "explain": Command("[SQL]", "what a query, or the last one, would measure and cost; free", Shell.explain),
-    "prices": Command("[SQL]", "what losses and errors would cost for it; free", Shell.prices),
-    "tables": Command("[TABLE]", "declared tables and synopses, or the columns of one", Shell.tables),
-    "set": Command("[NAME VALUE]", f"for all queries that follow: {', '.join(SETTINGS)}", Shell.set),
-    "export": Command("FILE", "the last answer with its intervals, as .csv, .json, .parquet or .txt", Shell.export),
-    "help": Command("", "this list", Shell.help),
-    "quit": Command("", "leave (also Ctrl-D)", Shell.quit),
+    "budget": ShellCommand("", "what is spent and what is left", Shell.budget),
+    "history": ShellCommand(
+        "", "what you were charged for; the arrow up and Ctrl-R find what you typed", Shell.history
+    ),
+    "explain": ShellCommand("[SQL]", "what a query, or the last one, would measure and cost; free", Shell.explain),
+    "prices": ShellCommand("[SQL]", "what losses and errors would cost for it; free", Shell.prices),
+    "tables": ShellCommand("[TABLE]", "declared tables and synopses, or the columns of one", Shell.tables),
+    "set": ShellCommand("[NAME VALUE]", f"for all queries that follow: {', '.join(SETTINGS)}", Shell.set),
+    "export": ShellCommand(
+        "FILE", "the last answer with its intervals, as .csv, .json, .parquet or .txt", Shell.export
+    ),
+    "help": ShellCommand("", "this list", Shell.help),
+    "quit": ShellCommand("", "leave (also Ctrl-D)", Shell.quit),
 }
 
 
@@ -263,7 +267,7 @@ def price_text(plan: Plan, session: Session, options: Options) -> str:
     return "\n".join([costs, *(f"[{line}]" for line in expected_lines(plan)), *told])
 
 
-def _habit(statement: str) -> tuple[Command, str] | None:
+def _habit(statement: str) -> tuple[ShellCommand, str] | None:
     """Returns the command that is meant by a statement in the words of other programs, and what it is about."""
     found = ((form.fullmatch(statement), name) for form, name in HABITS)
     return next(((COMMANDS[name], matched[1]) for matched, name in found if matched), None)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from dpquery.accuracy.combinations import half_width, together
 from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import Factors, rounded_factors_of
-from dpquery.accuracy.ratios import Bounds, Mean, mean_of, quotient_of
+from dpquery.accuracy.ratios import Bounds, RatioOfSums, mean_of, quotient_of
 from dpquery.errors import InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.mechanisms import NoiseLaw
@@ -29,7 +29,7 @@ from dpquery.units.declarations import Neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy:
+class AccuracyTarget:
     """What a query asks to know how well.
 
     Attributes:
@@ -49,7 +49,7 @@ class Accuracy:
 def allocate_for(
     aggregates: tuple[PrivateAggregate, ...],
     aims: Sequence[Aim],
-    accuracy: Accuracy,
+    accuracy: AccuracyTarget,
     offer: QueryBudget,
     *,
     budget: Budget,
@@ -121,7 +121,7 @@ def half_width_of(
 
 
 def _wanted(
-    aims: Sequence[Aim], accuracy: Accuracy, pairs: Mapping[str, Pair], failure: Fraction
+    aims: Sequence[Aim], accuracy: AccuracyTarget, pairs: Mapping[str, Pair], failure: Fraction
 ) -> tuple[dict[str, list[tuple[Fraction, Fraction]]], list[Target]]:
     """Returns for each choice with a target (ranks, failure) of each of its targets, and the targets of numbers.
 
@@ -176,7 +176,7 @@ def _without_roundings(factors: Factors, widths: Factors) -> tuple[Factors, Frac
     return {id: factor for id, factor in factors.items() if id not in widths}, rounded
 
 
-def _mean(aim: Aim, pairs: Mapping[str, Pair]) -> Mean | None:
+def _mean(aim: Aim, pairs: Mapping[str, Pair]) -> RatioOfSums | None:
     """Returns the average that a number is, or its ratio to a number of rows; None if it is neither."""
     if not aim.is_itself:
         return None
@@ -247,7 +247,7 @@ def choice_of(aim: Aim, pairs: Mapping[str, Pair]) -> str | None:
     return expression.id if pairs[expression.id][1].count is Count.QUANTILE else None
 
 
-def failure_of_each(accuracy: Accuracy, aggregates: Sequence[PrivateAggregate]) -> Fraction:
+def failure_of_each(accuracy: AccuracyTarget, aggregates: Sequence[PrivateAggregate]) -> Fraction:
     """Returns with which probability the interval of one number may not hold; of several that share it, its part."""
     return accuracy.failure / (noisy_numbers(aggregates) if accuracy.simultaneous else 1)
 

@@ -36,7 +36,7 @@ MAX_TESTS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KeySources:
     """What may be read to find public values.
 
     Attributes:
@@ -122,7 +122,7 @@ def _limited(columns: tuple[str, ...], rows: Iterator[Row]) -> Atom | None:
     return Atom(columns=columns, rows=found) if len(found) <= MAX_STEPS else None
 
 
-def of_table(scan: Scan | Values, columns: Sequence[str], known: Known) -> Atom:
+def of_table(scan: Scan | Values, columns: Sequence[str], known: KeySources) -> Atom:
     """Returns the rows of a public table or of literals in some columns, as far as declared keys let them in."""
     if isinstance(scan, Values):
         given = [column.id for column in scan.columns]
@@ -140,7 +140,7 @@ def of_table(scan: Scan | Values, columns: Sequence[str], known: Known) -> Atom:
     return Atom(columns=tuple(columns), rows=tuple(kept))
 
 
-def of_column(leaf: str, scan: Scan | Values, known: Known) -> Atom | None:
+def of_column(leaf: str, scan: Scan | Values, known: KeySources) -> Atom | None:
     """Returns what the catalog declares of one stored column, NULL last if it is possible; of a literal one its values.
 
     Declared keys, else the values of the public table that holds the keys, else of its own, else a bounded range.
@@ -152,7 +152,7 @@ def of_column(leaf: str, scan: Scan | Values, known: Known) -> Atom | None:
     return Atom(columns=(leaf,), rows=tuple((value,) for value in possible))
 
 
-def _declared(leaf: str, scan: Scan | Values, known: Known) -> Domain | None:
+def _declared(leaf: str, scan: Scan | Values, known: KeySources) -> Domain | None:
     if isinstance(scan, Values):
         place = next(i for i, column in enumerate(scan.columns) if column.id == leaf)
         return in_order(normal(row[place]) for row in scan.rows)

@@ -16,14 +16,14 @@ from dpquery.plan.logical import Computed, Join, Project, Relation, Scan, SetOpe
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, TIMESTAMP
 from dpquery.plan.windows import PICKS
-from dpquery.planner.keys.atoms import Atom, Known, Rows, filled, joined, of_column, of_moments, of_table
+from dpquery.planner.keys.atoms import Atom, KeySources, Rows, filled, joined, of_column, of_moments, of_table
 from dpquery.planner.keys.conditions import equated, tests_of
 from dpquery.planner.keys.images import Domain
 from dpquery.planner.keys.moments import by_cells, cells_read
 from dpquery.planner.keys.narrowing import narrowed
 from dpquery.planner.keys.passing import within
 
-Tuples = Callable[[Sequence[str], Relation, Known], Rows | None]
+Tuples = Callable[[Sequence[str], Relation, KeySources], Rows | None]
 """What columns of a relation may hold together: see `possible.tuples_of`."""
 
 _PICKING = frozenset({"lag", "lead", "min", "max"}) | PICKS
@@ -65,7 +65,7 @@ class Network:
     """
 
     relation: Relation
-    known: Known
+    known: KeySources
     tuples: Tuples
     meanings: dict[str, Expression]
     conditions: tuple[Expression, ...]
@@ -77,7 +77,7 @@ class Network:
     atoms: dict[tuple[Place, tuple[str, ...]], Atom | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ids: Sequence[str], relation: Relation, known: Known, tuples: Tuples) -> Network:
+    def of(cls, ids: Sequence[str], relation: Relation, known: KeySources, tuples: Tuples) -> Network:
         """Returns the network of some columns of a relation."""
         defined = {id: definition(id, relation) for id in ids}
         pairs, scans = equated(relation)
@@ -343,7 +343,7 @@ def _names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return names
 
 
-def _of_sides(operation: SetOperation, ids: Sequence[str], known: Known, tuples: Tuples) -> Rows | None:
+def _of_sides(operation: SetOperation, ids: Sequence[str], known: KeySources, tuples: Tuples) -> Rows | None:
     """Returns what columns of a set operation take from its sides."""
     matched = {column.id: column for column in operation.columns}
     left = tuples([matched[id].left for id in ids], operation.left, known)
@@ -355,7 +355,7 @@ def _of_sides(operation: SetOperation, ids: Sequence[str], known: Known, tuples:
     return None if left is None or right is None else tuple(dict.fromkeys((*left, *right)))
 
 
-def _of_window(window: Window, id: str, known: Known, tuples: Tuples) -> Rows | None:
+def _of_window(window: Window, id: str, known: KeySources, tuples: Tuples) -> Rows | None:
     """Returns what a window function gives that picks a value of another row: the values of its argument, NULL where
     there is no such row, and the default that the query says."""
     column = next(column for column in window.columns if column.id == id)

@@ -22,7 +22,7 @@ from dpquery.plan.expr import Expression, size_of
 from dpquery.plan.logical import Relation, output, sources
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import Value
-from dpquery.planner.keys.atoms import Atom, Known, Row, Rows
+from dpquery.planner.keys.atoms import Atom, KeySources, Row, Rows
 from dpquery.planner.keys.conditions import conditions_of
 from dpquery.planner.keys.images import MAX_KEYS, MAX_STEPS, MAX_WORK, image_of
 from dpquery.planner.keys.narrowing import narrowed
@@ -40,7 +40,7 @@ class Factor:
     rows: Rows | None
 
 
-def factors(ids: Sequence[str], relation: Relation, known: Known) -> tuple[Factor, ...]:
+def factors(ids: Sequence[str], relation: Relation, known: KeySources) -> tuple[Factor, ...]:
     """Returns the columns in groups that are independent of each other, with what each group may hold, in order.
 
     Columns stay apart where all combinations of their values are possible, and where their tuples are too many.
@@ -58,7 +58,7 @@ def factors(ids: Sequence[str], relation: Relation, known: Known) -> tuple[Facto
     return tuple(found)
 
 
-def tuples_of(ids: Sequence[str], relation: Relation, known: Known) -> Rows | None:
+def tuples_of(ids: Sequence[str], relation: Relation, known: KeySources) -> Rows | None:
     """Returns what columns of a relation may hold together, in the order of the ids; None if unknown or too many."""
     columns: list[str] = []
     rows: list[Row] = [()]
@@ -70,7 +70,7 @@ def tuples_of(ids: Sequence[str], relation: Relation, known: Known) -> Rows | No
     return Atom(columns=tuple(columns), rows=tuple(rows)).of(ids)
 
 
-def keys_of(ids: Sequence[str], relation: Relation, known: Known) -> tuple[Key, ...]:
+def keys_of(ids: Sequence[str], relation: Relation, known: KeySources) -> tuple[Key, ...]:
     """Returns the keys of grouping columns, with their public values in the order of the result, NULL last."""
     types = {column.id: column.type for column in output(relation)}
     return tuple(
@@ -79,7 +79,7 @@ def keys_of(ids: Sequence[str], relation: Relation, known: Known) -> tuple[Key, 
     )
 
 
-def domain_of(id: str, relation: Relation, known: Known) -> tuple[Value, ...] | None:
+def domain_of(id: str, relation: Relation, known: KeySources) -> tuple[Value, ...] | None:
     """Returns the public values of one column in the order of the result, NULL last; None if none follow."""
     (factor,) = factors((id,), relation, known)
     return None if factor.rows is None else tuple(value for (value,) in factor.rows)

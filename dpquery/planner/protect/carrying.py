@@ -41,7 +41,7 @@ def limit_of(scan: Scan, catalog: Catalog) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedWeights:
     """A relation with weights among its columns, and the ids of those that count its rows."""
 
     relation: Relation
@@ -58,23 +58,23 @@ def _scaled(relation: Relation) -> list[str]:
     return [column.id for column in output(relation) if column.id.startswith(SCALED)]
 
 
-def carry(relation: Relation, catalog: Catalog) -> Carried:
+def carry(relation: Relation, catalog: Catalog) -> CarriedWeights:
     """Returns the relation with the weights of its scans among its columns, as far up as rows are passed on."""
     if not is_private(relation):
-        return Carried(relation)
+        return CarriedWeights(relation)
     match relation:
         case Scan():
             most = limit_of(relation, catalog)
             if relation.ownership is None or most is None:
-                return Carried(relation)
+                return CarriedWeights(relation)
             id = f"wt_{relation.columns[0].id if relation.columns else relation.unit}"
             scaled = scaled_by(relation, catalog, most) if catalog.has_totals else ()
             strata = catalog.tables[relation.table].strata
             made = replace(relation, weight=id, max_rows=most, scaled=scaled, strata=strata)
-            return Carried(made, frozenset({id}))
+            return CarriedWeights(made, frozenset({id}))
         case Filter() | Window():
             below = carry(relation.source, catalog)
-            return Carried(replace(relation, source=below.relation), below.ids)
+            return CarriedWeights(replace(relation, source=below.relation), below.ids)
         case Project():
             return _project(relation, catalog)
         case Join():
@@ -82,10 +82,10 @@ def carry(relation: Relation, catalog: Catalog) -> Carried:
         case SetOperation(kind="union_all"):
             return _union(relation, catalog)
         case _:
-            return Carried(relation)
+            return CarriedWeights(relation)
 
 
-def _project(project: Project, catalog: Catalog) -> Carried:
+def _project(project: Project, catalog: Catalog) -> CarriedWeights:
     below = carry(project.source, catalog)
     columns = [*project.columns, *(Computed(id=id, name="", expression=_weight(id)) for id in sorted(below.ids))]
     made = below.ids
@@ -94,20 +94,20 @@ def _project(project: Project, catalog: Catalog) -> Carried:
         columns = [*project.columns, *either]
         made = frozenset(column.id for column in either)
     scaled = (Computed(id=id, name="", expression=_weight(id)) for id in _scaled(below.relation))
-    return Carried(Project(source=below.relation, columns=(*columns, *scaled)), made)
+    return CarriedWeights(Project(source=below.relation, columns=(*columns, *scaled)), made)
 
 
-def _join(join: Join, catalog: Catalog) -> Carried:
+def _join(join: Join, catalog: Catalog) -> CarriedWeights:
     left = carry(join.left, catalog)
     if join.kind in ("semi", "anti"):
-        return Carried(replace(join, left=left.relation), left.ids)
+        return CarriedWeights(replace(join, left=left.relation), left.ids)
     right = carry(join.right, catalog)
     made, ids = replace(join, left=left.relation, right=right.relation), left.ids | right.ids
     if join.kind != "left" or not right.ids:
-        return Carried(made, ids)
+        return CarriedWeights(made, ids)
     either = _either(made, ids)  # a row that met none has no weight of the right side
     passed = (Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(made))
-    return Carried(Project(source=made, columns=(*passed, *either)), left.ids | {column.id for column in either})
+    return CarriedWeights(Project(source=made, columns=(*passed, *either)), left.ids | {column.id for column in either})
 
 
 def _either(join: Join, ids: frozenset[str]) -> list[Computed]:
@@ -126,16 +126,16 @@ def _either(join: Join, ids: frozenset[str]) -> list[Computed]:
     ]
 
 
-def _union(operation: SetOperation, catalog: Catalog) -> Carried:
+def _union(operation: SetOperation, catalog: Catalog) -> CarriedWeights:
     """Both sides give one weight each: the first of each table that is read, as `choose` takes the least of those."""
     left, right = carry(operation.left, catalog), carry(operation.right, catalog)
     if not (left.ids and right.ids):
-        return Carried(operation)
+        return CarriedWeights(operation)
     pairs = [(a, b) for a in sorted(left.ids) for b in sorted(right.ids)]
     columns = [Matched(id=f"{a}_and_{b}", name="", type=INT64, left=a, right=b) for a, b in pairs]
     columns += _matched_scaled(operation, left.relation, right.relation)
     made = replace(operation, left=left.relation, right=right.relation, columns=(*operation.columns, *columns))
-    return Carried(made, frozenset(f"{a}_and_{b}" for a, b in pairs))
+    return CarriedWeights(made, frozenset(f"{a}_and_{b}" for a, b in pairs))
 
 
 def _matched_scaled(operation: SetOperation, left: Relation, right: Relation) -> list[Matched]:

@@ -30,7 +30,7 @@ MAX_TRIED = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grouping:
+class DeclaredGrouping:
     """What the declarations say of the groups of a released table.
 
     Attributes:
@@ -65,7 +65,7 @@ class SeparateMeasurement:
     aggregate: PrivateAggregate
     computed: tuple[Computed, ...]
     boundary: Aggregate
-    grouping: Grouping
+    grouping: DeclaredGrouping
     joint: SeparateMeasurement | None = None
 
 
@@ -85,7 +85,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class AddedBoundary:
     """A boundary that is added up: from which other one, over how many of its groups, and how it is computed."""
 
     leaf: int
@@ -109,10 +109,10 @@ def check_size(family: Sequence[SeparateMeasurement]) -> None:
         )
 
 
-def sums(family: Family, most: float = math.inf) -> dict[int, Sum]:
+def sums(family: Family, most: float = math.inf) -> dict[int, AddedBoundary]:
     """Returns the boundaries that can be added up from at most `most` groups each of one that is released."""
     usable = {number: one for number, one in family.items() if _is_additive(one)}
-    found: dict[int, Sum] = {}
+    found: dict[int, AddedBoundary] = {}
     largest_first = sorted(usable, key=lambda number: -len(_columns_of(usable[number])))
     for number in largest_first:
         givers = [
@@ -196,7 +196,7 @@ def _bare(boundary: Aggregate, names: Names) -> list[AggregateColumn]:
     return [replace(rename_aggregate(column, names), id="", name="") for column in boundary.aggregates]
 
 
-def _sum(leaf: int, groups: int, finer: SeparateMeasurement, number: int, level: SeparateMeasurement) -> Sum:
+def _sum(leaf: int, groups: int, finer: SeparateMeasurement, number: int, level: SeparateMeasurement) -> AddedBoundary:
     """Returns the level computed from sums of the leaf's measures, under ids of their own."""
     renamed = {measure.id: f"m{number + 1}_{place}" for place, measure in enumerate(finer.aggregate.measures, start=1)}
     aggregate = replace(
@@ -208,7 +208,7 @@ def _sum(leaf: int, groups: int, finer: SeparateMeasurement, number: int, level:
         Computed(id=own.id, name=own.name, expression=_renamed(made.expression, renamed))
         for own, made in zip(level.computed, finer.computed, strict=True)
     )
-    return Sum(leaf=leaf, groups=groups, aggregate=aggregate, computed=computed)
+    return AddedBoundary(leaf=leaf, groups=groups, aggregate=aggregate, computed=computed)
 
 
 def _renamed(expression: Expression, ids: dict[str, str]) -> Expression:
@@ -220,7 +220,7 @@ def _columns(expression: Expression, ids: dict[str, str]) -> dict[str, Expressio
     return {c.id: Column(id=ids[c.id], type=c.type) for c in columns_of(expression) if c.id in ids}
 
 
-def combinations(families: Sequence[Family]) -> Iterator[dict[int, Sum]]:
+def combinations(families: Sequence[Family]) -> Iterator[dict[int, AddedBoundary]]:
     """Yields ways to measure the families: add up all that takes at most so many groups, and release the others.
 
     Nothing added up comes first; everything that can be is among them.
@@ -234,7 +234,7 @@ def combinations(families: Sequence[Family]) -> Iterator[dict[int, Sum]]:
     tried = sorted(sizes)
     limits = tried if len(tried) <= MAX_TRIED else [*tried[:: -(-len(tried) // MAX_TRIED)], tried[-1]]
     yield {}
-    before: dict[int, Sum] = {}
+    before: dict[int, AddedBoundary] = {}
     for most in limits:
         found = {number: one for family in families for number, one in sums(family, most).items()}
         if found != before:

@@ -46,7 +46,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class LinearForm:
     """An aggregate as `factor` times another one plus `shift` times the number of rows whose base is not NULL.
 
     Attributes:
@@ -175,7 +175,7 @@ def _keeps(value: Cast, ranges: dict[str, Range]) -> bool:
 
 def split(
     columns: Sequence[AggregateColumn], ranges: dict[str, Range], rows: int, *, joint: bool = False
-) -> dict[str, Split]:
+) -> dict[str, LinearForm]:
     """Returns for ids of aggregates what they are derived from.
 
     Args:
@@ -188,7 +188,7 @@ def split(
         if column.argument is not None and (column.function is SUM or column.function.is_moment):
             form = linear_form(column.argument, ranges)
             families.setdefault((form.base, column.filter), []).append((column, form))
-    found: dict[str, Split] = {}
+    found: dict[str, LinearForm] = {}
     for (base, kept), family in families.items():
         one = _Family(members=family, base=base, ranges=ranges, rows=rows)
         counted = _is_counted(base, kept, columns, ranges)
@@ -205,11 +205,11 @@ def split(
     return found
 
 
-def _split(column: AggregateColumn, form: Linear) -> Split:
+def _split(column: AggregateColumn, form: Linear) -> LinearForm:
     if form.base is None:
-        return Split(column=None, form=form)
+        return LinearForm(column=None, form=form)
     of = sum_type(form.base.type) if column.function is SUM else column.type
-    return Split(column=replace(column, argument=form.base, type=of), form=form)
+    return LinearForm(column=replace(column, argument=form.base, type=of), form=form)
 
 
 def _is_counted(

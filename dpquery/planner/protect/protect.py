@@ -38,12 +38,12 @@ from dpquery.plan.logical import (
 from dpquery.plan.one_to_one import column_behind
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
-from dpquery.planner.keys.atoms import Known
+from dpquery.planner.keys.atoms import KeySources
 from dpquery.planner.keys.conditions import conditions_of
 from dpquery.planner.keys.passing import between_keys
 from dpquery.planner.keys.possible import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.protect import grouping_sets
-from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
+from dpquery.planner.protect.grouping_sets import Added, AddedBoundary, DeclaredGrouping, SeparateMeasurement
 from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.key_extremes import without_keys
 from dpquery.planner.protect.lattices import measured_type
@@ -102,7 +102,7 @@ class PrivatePlan:
     added: tuple[Added, ...] = ()
     boundaries: tuple[int, ...] = ()
     families: tuple[tuple[tuple[int, ...], str], ...] = ()
-    groupings: tuple[Grouping, ...] = ()
+    groupings: tuple[DeclaredGrouping, ...] = ()
     alternatives: tuple[PrivatePlan, ...] = ()
     forms: tuple[PrivatePlan, ...] = ()
     notes: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ def has_public_keys(catalog: Catalog, public: Sizes) -> Callable[[str, Relation]
     return lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None
 
 
-def _plan(logical: LogicalPlan, measured: Measured, sums: dict[int, Sum], known: Tables) -> PrivatePlan:
+def _plan(logical: LogicalPlan, measured: Measured, sums: dict[int, AddedBoundary], known: Tables) -> PrivatePlan:
     """Returns the plan that adds up the given boundaries and releases all others."""
     released = [number for number in range(len(measured)) if number not in sums]
     place = {number: index for index, number in enumerate([*released, *sums])}
@@ -283,7 +283,7 @@ def _measured(
         measures=tuple(measures.found),
         selection=selection,
     )
-    grouping = Grouping(
+    grouping = DeclaredGrouping(
         covering=covering,
         one_group=unit is None or groups_per_unit(aggregate) == 1,
         whole=frozenset(measures.whole),
@@ -351,12 +351,12 @@ def _limited(keys: tuple[Key, ...], boundary: Aggregate, catalog: Catalog) -> tu
     return tuple(made for key in keys for made in (selected if key is largest else (key,)))
 
 
-def _known(source: Relation, catalog: Catalog, public: Sizes) -> Known:
+def _known(source: Relation, catalog: Catalog, public: Sizes) -> KeySources:
     ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
-    return Known(ranges=ranges, catalog=catalog, public=public.public_rows)
+    return KeySources(ranges=ranges, catalog=catalog, public=public.public_rows)
 
 
-def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Value, ...] | None:
+def _domain(expression: Expression, source: Relation, known: KeySources) -> tuple[Value, ...] | None:
     """Returns the public values of an expression over the source, as of a key, but for NULL: modes leave it out."""
     given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
     domain = domain_of("value", given, known)

@@ -56,7 +56,7 @@ Ids = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class WeighedRelation:
     """A boundary's relation, with the column of weights that it needs, and what its rows weigh."""
 
     source: Relation
@@ -128,7 +128,7 @@ def choose(
     *,
     only_units: bool = False,
     shows_units: bool = False,
-) -> Chosen:
+) -> WeighedRelation:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least, also in
     one group. See `_chosen`."""
     asked = (max_rows, max_groups)
@@ -152,7 +152,7 @@ def _chosen(
     *,
     only_units: bool,
     shows_units: bool,
-) -> Chosen:
+) -> WeighedRelation:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least.
 
     Args:
@@ -166,7 +166,7 @@ def _chosen(
     """
     source, declared, is_cut = boundary.source, catalog.declarations, False
     if declared.unit_is_row or not is_private(source):
-        return Chosen(source=source, weights=WHOLE_ROW)
+        return WeighedRelation(source=source, weights=WHOLE_ROW)
     holds = kinds(source)
     for one in REWRITES:
         if not one.needs or holds & one.needs:
@@ -179,29 +179,33 @@ def _chosen(
     if carried.has_scaled:
         source = without(carried.relation, frozenset())
     if whole.rows == 1:  # for any max_rows, which may be unknown yet
-        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
+        return WeighedRelation(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     if only_units and column is None and max_rows is None and _unmeasured(source, catalog):
         none = Weights(weighing=Weighing.COUNTED, max_rows=1, max_groups=groups, most_rows=whole.rows_in_all)
-        return Chosen(source=source, weights=none)
+        return WeighedRelation(source=source, weights=none)
     offered = stored[column] if column is not None else max_rows or most_declared(source, catalog)
     if whole.rows is not None and whole.rows <= (max_rows or offered):
-        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
+        return WeighedRelation(
+            source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups)
+        )
     if max_rows is None and column is not None:
         kept = without(carried.relation, frozenset({column}))
         as_stored = Weights(
             weighing=Weighing.STORED, max_rows=offered, column=column, max_groups=groups, most_rows=whole.rows
         )
-        return Chosen(source=kept, weights=as_stored)
+        return WeighedRelation(source=kept, weights=as_stored)
     if max_rows is None and is_cut and whole.rows is not None:
         _refuse_dear(boundary, whole, most_declared(source, catalog))
-        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
+        return WeighedRelation(
+            source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups)
+        )
     counted = Weights(
         weighing=Weighing.COUNTED,
         max_rows=max_rows or most_declared(source, catalog),
         max_groups=groups,
         most_rows=whole.rows_in_all,
     )
-    return Chosen(source=source, weights=counted)
+    return WeighedRelation(source=source, weights=counted)
 
 
 def _counts_units(boundary: Aggregate, source: Relation, catalog: Catalog) -> bool:

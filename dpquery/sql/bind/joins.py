@@ -42,7 +42,7 @@ _KINDS: dict[tuple[str, str], JoinKind] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class JoinItem:
     """One more item of FROM, and how the text joins it to what stands before it."""
 
     scope: Scope
@@ -60,7 +60,7 @@ class Written:
 class _Step:
     """A join with its conditions bound, and the names that are visible after it."""
 
-    written: Written
+    written: JoinItem
     conditions: tuple[Expression, ...]
     merged: tuple[Computed, ...]
     """Columns of a full join's USING: whichever side's value there is."""
@@ -85,7 +85,7 @@ def check_join(node: exp.Join, context: Context) -> None:
         raise context.unsupported(f"a {words[0]} JOIN needs a condition", node.this, "Add ON ... or USING (...).")
 
 
-def join_all(first: Scope, joins: Sequence[Written], context: Context) -> Scope:
+def join_all(first: Scope, joins: Sequence[JoinItem], context: Context) -> Scope:
     """Returns the scope of joined relations without WHERE."""
     scope, pending = _joined(first, _bound(first, joins, context), [], context)
     assert not pending
@@ -94,7 +94,7 @@ def join_all(first: Scope, joins: Sequence[Written], context: Context) -> Scope:
 
 def join_where(
     first: Scope,
-    joins: Sequence[Written],
+    joins: Sequence[JoinItem],
     where: exp.Where | None,
     subqueries_over: Callable[[Scope], Subqueries],
     outer: Scope | None,
@@ -146,7 +146,7 @@ def _owner_conditions(
     return [functions.call("eq", pair) for pair in owner_equality(outer, inner, pairs, context)]
 
 
-def _bound(first: Scope, joins: Sequence[Written], context: Context) -> list[_Step]:
+def _bound(first: Scope, joins: Sequence[JoinItem], context: Context) -> list[_Step]:
     columns, steps = first.columns, []
     for written in joins:
         steps.append(step := _bind(columns, written, context))
@@ -195,7 +195,7 @@ def _filtered(relation: Relation, conditions: Sequence[Expression]) -> Relation:
     return relation
 
 
-def _bind(columns: tuple[Visible, ...], written: Written, context: Context) -> _Step:
+def _bind(columns: tuple[Visible, ...], written: JoinItem, context: Context) -> _Step:
     """Binds a join's conditions over what stands before it; refuses two relations under one alias."""
     right, node = written.scope, written.node
     used = {(c.table or "").casefold() for c in columns} - {""}

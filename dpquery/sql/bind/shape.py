@@ -24,7 +24,7 @@ from dpquery.sql.parse.parse import Tree, parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ResultShape:
     """The columns of a result.
 
     Attributes:
@@ -40,7 +40,7 @@ class Shape:
     noisy: frozenset[int] = frozenset()
 
 
-def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "postgres") -> Shape:
+def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "postgres") -> ResultShape:
     """Returns the shape of one SELECT statement. Reads no data.
 
     Raises:
@@ -58,7 +58,7 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
     except QueryError as error:
         raise error.locate(text) from None
     columns = tuple((column.name, column.type) for column in scope.columns)
-    return Shape(columns=columns, is_row_level=is_row_level, is_empty=is_empty, noisy=noisy)
+    return ResultShape(columns=columns, is_row_level=is_row_level, is_empty=is_empty, noisy=noisy)
 
 
 def _noisy(scope: Scope, context: Context) -> frozenset[int]:

@@ -12,7 +12,7 @@ from dpquery.catalog.names import SYNOPSES, composed
 from dpquery.errors import UnknownNameError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.bind.expressions import Subqueries
-from dpquery.sql.bind.joins import Written, check_join, join_all, join_where
+from dpquery.sql.bind.joins import JoinItem, check_join, join_all, join_where
 from dpquery.sql.bind.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
 from dpquery.sql.bind.series import SERIES, bind_series, series_in
 from dpquery.sql.bind.split_texts import split_in, with_parts
@@ -56,15 +56,15 @@ def bind_from(
 
 def _bind_joins(
     scope: Scope, node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery
-) -> tuple[Scope, list[Written]]:
+) -> tuple[Scope, list[JoinItem]]:
     """Returns what an item of FROM is up to its last text that is cut into rows, and the joins after that."""
-    joins: list[Written] = []
+    joins: list[JoinItem] = []
     for join in node.args.get("joins") or ():
         check_join(join, context)
         if isinstance(join.this, exp.Unnest | exp.Lateral) and split_in(join.this) is not None:
             scope, joins = with_parts(join_all(scope, joins, context), join, context), []
         else:
-            joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
+            joins.append(JoinItem(scope=_bind_item(join.this, context, reach, bind_query), node=join))
     return scope, joins
 
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dpquery.frontends.page.app import application
-from dpquery.frontends.page.server_client import Place
+from dpquery.frontends.page.server_client import ServerAddress
 from tests.server.clients.study import DATABASE, USER, studying
 from tests.server.clients.test_owners_page import NARROW, chromium
 from tests.server.serving import PASSWORD
@@ -25,7 +25,7 @@ SITE = "http://page.test"
 
 def test_prices_answers_and_refusals_fit_the_window(tmp_path: Path) -> None:
     with studying(tmp_path / "nafld", is_rich=False) as study:
-        place = Place(host="127.0.0.1", port=study.port, database=DATABASE)
+        place = ServerAddress(host="127.0.0.1", port=study.port, database=DATABASE)
         with TestClient(application(place, ("page.test",)), base_url=SITE, headers={"Origin": SITE}) as browser:
             entered = browser.post("/login", data={"user": USER, "password": PASSWORD}).text
             found = re.search(r'name="form" value="([^"]+)"', entered)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpquery.accuracy.brackets import Chosen, brackets
+from dpquery.accuracy.brackets import ReleasedChoice, brackets
 
 TARGETS = tuple(Fraction(t) for t in ("0", "1/10", "1/4", "1/2", "3/4", "9/10", "1"))
 
@@ -41,7 +41,7 @@ def test_they_hold_where_the_rank_errors_hold(seed: int) -> None:
             chosen.append((TARGETS[place], ranks, beyond, float(random.choice(possible))))
         shown = np.sort([value for *_, value in chosen])
         choices = [
-            Chosen(target=target, ranks=ranks, beyond=beyond, values=np.array([value]))
+            ReleasedChoice(target=target, ranks=ranks, beyond=beyond, values=np.array([value]))
             for (target, ranks, beyond, _), value in zip(chosen, shown, strict=True)
         ]
         weight = np.array([count - float(random.integers(0, 20))])
@@ -54,9 +54,9 @@ def test_they_hold_where_the_rank_errors_hold(seed: int) -> None:
             assert found.lower[0] <= choice.values[0] <= found.upper[0]
 
 
-def quartiles(ranks: float) -> list[Chosen]:
+def quartiles(ranks: float) -> list[ReleasedChoice]:
     return [
-        Chosen(target=target, ranks=ranks, beyond=0.0, values=np.array([value]))
+        ReleasedChoice(target=target, ranks=ranks, beyond=0.0, values=np.array([value]))
         for target, value in ((Fraction(1, 4), 10.0), (Fraction(1, 2), 20.0), (Fraction(3, 4), 40.0))
     ]
 
@@ -82,7 +82,7 @@ def test_a_choice_alone_has_none() -> None:
 
 def test_an_extreme_whose_own_end_is_sure_bounds_itself() -> None:
     """Asked for the 50th of the least values and off by 30 of them: one at least is not above it."""
-    least = Chosen(target=Fraction(0), ranks=80.0, beyond=50.0, values=np.array([3.0]))
+    least = ReleasedChoice(target=Fraction(0), ranks=80.0, beyond=50.0, values=np.array([3.0]))
     (found,) = brackets([least], np.array([200.0]), 0.0, 90.0)
     assert (found.lower[0], found.upper[0]) == (0, 3)
     (found,) = brackets([least], np.array([50.0]), 0.0, 90.0)

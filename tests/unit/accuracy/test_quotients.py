@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.quotients import quotient_of
 from dpquery.accuracy.rules import Floats
-from dpquery.accuracy.simulated import Law
+from dpquery.accuracy.simulated import SimulatedLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -40,7 +40,7 @@ def inputs(
     a: NDArray[Any], b: NDArray[Any], scale: float, *, step: float = 0.0, laplace: bool = True, floors: str = "ab"
 ) -> IntervalInputs:
     mechanism = Mechanism.LAPLACE if laplace else Mechanism.GAUSSIAN
-    law = Law(table=0, is_added=False, mechanism=mechanism, scale=scale, step=step)
+    law = SimulatedLaw(table=0, is_added=False, mechanism=mechanism, scale=scale, step=step)
     return IntervalInputs(
         rows=len(a),
         columns={"a": a.tolist(), "b": b.tolist()},

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from dpquery.accuracy.error_propagation import Factors, rounded_factors_of
-from dpquery.accuracy.ratios import Mean, quotient_of
+from dpquery.accuracy.ratios import RatioOfSums, quotient_of
 from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.types import FLOAT64, INT64
 
 A, B = (Column(id=id, type=FLOAT64) for id in "ab")
 ONE = Fraction(1)
-SHARE = Mean(over={"a": ONE}, under={"a": ONE, "b": ONE}, lower=Fraction(0), upper=ONE)
-MIDDLE = Mean(over={"a": -ONE, "b": ONE}, under={"a": ONE, "b": ONE}, lower=-ONE, upper=ONE)
-ROUNDED = Mean(
+SHARE = RatioOfSums(over={"a": ONE}, under={"a": ONE, "b": ONE}, lower=Fraction(0), upper=ONE)
+MIDDLE = RatioOfSums(over={"a": -ONE, "b": ONE}, under={"a": ONE, "b": ONE}, lower=-ONE, upper=ONE)
+ROUNDED = RatioOfSums(
     over={"a": ONE, "r": ONE}, under={"a": ONE, "b": ONE}, lower=Fraction(0), upper=ONE, roundings={"r": Fraction(1, 2)}
 )
 
@@ -26,7 +26,7 @@ ROUNDED = Mean(
 DRAWS, FAILURE = 20_000, 0.05
 
 
-def laplace(scale: float, mean: Mean) -> tuple[dict[str, np.ndarray], Callable[[Factors], Fraction]]:
+def laplace(scale: float, mean: RatioOfSums) -> tuple[dict[str, np.ndarray], Callable[[Factors], Fraction]]:
     """Returns noises of one law for two measures, drawn, and how far sums of them are off in 95 % of the draws."""
     random = np.random.default_rng(3)
     drawn = {id: random.laplace(0, scale, DRAWS) for id in ("a", "b")}
@@ -44,7 +44,7 @@ def value(side: Factors, numbers: Mapping[str, float | np.ndarray]) -> np.ndarra
 
 @pytest.mark.parametrize("mean", [SHARE, MIDDLE, ROUNDED], ids=["share", "middle", "rounded"])
 @pytest.mark.parametrize(("scale", "rows"), [(1, 100), (3, 60), (0.2, 10)])
-def test_a_ratio_is_off_by_no_more_than_its_half_width(mean: Mean, scale: float, rows: int) -> None:
+def test_a_ratio_is_off_by_no_more_than_its_half_width(mean: RatioOfSums, scale: float, rows: int) -> None:
     """Of parts of all sizes: in 95 % of draws or more, and for the worst part hardly more."""
     drawn, reach = laplace(scale, mean)
     width = mean.half_width(reach, Fraction(rows))
@@ -82,7 +82,7 @@ def test_a_rounding_is_one_more_part_of_a_sum() -> None:
     mean = quotient_of(ratio, lambda *_: (Fraction(0), ONE))
     assert mean is not None and set(mean.measures) == {"a", "b"} and mean.roundings == {name: Fraction(1, 2)}
     assert quotient_of(rounded(ratio), lambda *_: (Fraction(0), ONE)) is None  # it is rounded itself
-    plain = Mean(over=mean.over, under={"a": ONE, "b": ONE}, lower=mean.lower, upper=ONE)
+    plain = RatioOfSums(over=mean.over, under={"a": ONE, "b": ONE}, lower=mean.lower, upper=ONE)
     reach = laplace(1, mean)[1]
     exact, near = (made.half_width(reach, Fraction(100)) for made in (plain, mean))
     assert exact is not None and near is not None and exact < near < exact * 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpquery.accuracy.intervals import IntervalInputs
-from dpquery.accuracy.simulated import POINTS, Law, Shared, SharedLaw, _uniform, known_laws, noises_at
+from dpquery.accuracy.simulated import POINTS, Shared, SharedLaw, SimulatedLaw, _uniform, known_laws, noises_at
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.expr import Case, Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -31,10 +31,10 @@ def mean() -> Expression:
 
 
 def measured(
-    noisy: Mapping[str, list[float]], scales: Mapping[str, float], laplace: bool, **laws: Law | None
+    noisy: Mapping[str, list[float]], scales: Mapping[str, float], laplace: bool, **laws: SimulatedLaw | None
 ) -> IntervalInputs:
-    def law(id: str) -> Law | None:
-        own = Law(
+    def law(id: str) -> SimulatedLaw | None:
+        own = SimulatedLaw(
             table=0, is_added=False, mechanism=Mechanism.LAPLACE if laplace else Mechanism.GAUSSIAN, scale=scales[id]
         )
         return laws.get(id, own) if laws else own
@@ -94,7 +94,7 @@ def test_the_same_answer_has_the_same_intervals() -> None:
 def test_noise_of_tables_that_repeat_each_other_is_not_followed() -> None:
     noisy, scales = {"n": [400.0], "s": [9000.0]}, {"n": 12.0, "s": 500.0}
     laws = {
-        name: Law(table=i, is_added=i == 1, mechanism=Mechanism.LAPLACE, scale=scales[name])
+        name: SimulatedLaw(table=i, is_added=i == 1, mechanism=Mechanism.LAPLACE, scale=scales[name])
         for i, name in enumerate(scales)
     }
     plain = measured(noisy, scales, True, n=None, s=None).interval(mean())
@@ -104,7 +104,7 @@ def test_noise_of_tables_that_repeat_each_other_is_not_followed() -> None:
 
 def test_more_noises_than_points_have_dimensions_are_not_followed() -> None:
     """Three tables whose estimates read 24 numbers each: what is not followed is left to interval arithmetic."""
-    one = Law(table=0, is_added=False, mechanism=Mechanism.LAPLACE, scale=1.0)
+    one = SimulatedLaw(table=0, is_added=False, mechanism=Mechanism.LAPLACE, scale=1.0)
     shared = Shared(sources=(one,) * 24, factors=((0.5,) * 24,))
     for tables in (1, 2, 3):
         laws = {f"n{i}": SharedLaw(table=i, is_added=False, shared=shared, place=0) for i in range(tables)}
@@ -146,7 +146,7 @@ def test_noise_of_few_steps_has_its_own_law(scale: float, laplace: bool) -> None
     often than that."""
     random = np.random.default_rng(11)
     mechanism = Mechanism.LAPLACE if laplace else Mechanism.GAUSSIAN
-    laws = {id: Law(table=0, is_added=False, mechanism=mechanism, scale=scale, step=1.0) for id in "ns"}
+    laws = {id: SimulatedLaw(table=0, is_added=False, mechanism=mechanism, scale=scale, step=1.0) for id in "ns"}
     noisy, scales = {"n": [40.0], "s": [90.0]}, {"n": 4 * scale, "s": 4 * scale}
     found = measured(noisy, scales, laplace, n=laws["n"], s=laws["s"]).interval(call("subtract", (S, N)))
     half = (found.upper[0] - found.lower[0]) / 2
@@ -158,7 +158,7 @@ def test_noise_of_few_steps_has_its_own_law(scale: float, laplace: bool) -> None
 @pytest.mark.parametrize("scale", [0.01, 0.2, 1.0, 3.0])
 def test_noise_that_was_rounded_has_the_rounding_in_it(scale: float) -> None:
     random = np.random.default_rng(12)
-    law = Law(table=0, is_added=False, mechanism=Mechanism.LAPLACE, scale=scale, step=1.0, is_rounded=True)
+    law = SimulatedLaw(table=0, is_added=False, mechanism=Mechanism.LAPLACE, scale=scale, step=1.0, is_rounded=True)
     noisy, scales = {"n": [40.0], "s": [90.0]}, {"n": 9.0, "s": 9.0}
     found = measured(noisy, scales, True, n=law, s=law).interval(call("add", (S, N)))
     half = (found.upper[0] - found.lower[0]) / 2

@@ -25,7 +25,7 @@ from dpquery.auditing.databases import Hall, for_simulation, visible
 from dpquery.auditing.gray_box import GrayBox
 from dpquery.auditing.page import page
 from dpquery.auditing.questions import of_catalog, of_log, of_text
-from dpquery.auditing.report import Line, Report, Section
+from dpquery.auditing.report import Report, ReportLine, Section
 from dpquery.auditing.risks import risks
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.frontends.cli.main import run
@@ -231,7 +231,7 @@ def test_what_was_copied_from_the_data_is_named() -> None:
 
 
 def test_a_report_says_what_was_found_in_each_form() -> None:
-    bad = Line(name="SELECT '<b>'", figures={"lost": 2.0, "reached": 2.0, "pairs": 3}, problem="too much & more")
+    bad = ReportLine(name="SELECT '<b>'", figures={"lost": 2.0, "reached": 2.0, "pairs": 3}, problem="too much & more")
     section = Section(name="gray box", title="?", method="m", done="d", lines=(bad,), risks=("r",), not_done=("n",))
     report = Report(dataset="d", promise="p", version="1", time="now", sections=(section,))
     assert not report.is_clean and report.verdict == "1 observation contradicts the promise."

@@ -17,10 +17,10 @@ import dpquery as dp
 from dpquery import mechanisms
 from dpquery.auditing import accounts
 from dpquery.auditing.charged_queries import Logged, NotRead, logged
-from dpquery.auditing.report import Line
+from dpquery.auditing.report import ReportLine
 from dpquery.auditing.synopsis_losses import synopses
 from dpquery.ledger.entries import Entry
-from dpquery.reuse.store import Store
+from dpquery.reuse.store import ReleaseStore
 from dpquery.session.session import Session
 
 Ask = Callable[[Session], object]
@@ -40,7 +40,7 @@ class World:
         visits = pd.DataFrame({"id": [1, 1, 2, 3], "kind": ["a", "b", "a", "c"], "score": [0, 3, 5, 9], "day": days})
         return dp.connect(self.catalog, {"visits": visits}, ledger=self.ledger, analyst="ann")
 
-    def replayed(self) -> tuple[dict[str, Line], tuple[str, ...]]:
+    def replayed(self) -> tuple[dict[str, ReportLine], tuple[str, ...]]:
         """Returns the lines of charges by their numbers, and what was not computed."""
         with self.session() as session:
             section = accounts.accounts(self.catalog, self.ledger, session._backend)
@@ -51,7 +51,7 @@ class World:
         """Returns the problem of an entry."""
         with self.session() as session:
             stored = accounts._stored(self.ledger)[entry.seq]
-            replay = accounts.Replay(catalog=self.catalog, ledger=self.ledger, public=session._backend)
+            replay = accounts.ChargeReplay(catalog=self.catalog, ledger=self.ledger, public=session._backend)
             return accounts._recomputed(entry, stored, replay).problem
 
 
@@ -149,7 +149,7 @@ def test_each_step_is_computed_anew_with_what_was_stored_before_it(world: World,
 def test_a_step_whose_first_step_is_not_stored_any_more_is_counted(world: World) -> None:
     with world.session() as session:
         session.sql(STEPS, epsilon=1)
-    Store(world.ledger)._shelf.remove([1])
+    ReleaseStore(world.ledger)._shelf.remove([1])
     assert world.replayed()[1] == (
         f"{accounts.IN_STEPS}: 1 charge (2)",
         "queries whose answers are not stored: 1 charge (1)",
@@ -202,7 +202,7 @@ def test_a_charge_whose_catalog_or_answers_changed_is_named(world: World) -> Non
     other = replace(entries[0], query="SELECT COUNT(*) AS n FROM visits")
     none = replace(entries[0], query="SELECT COUNT(*) AS n FROM elsewhere")
     with world.session() as session:
-        replay = accounts.Replay(catalog=world.catalog, ledger=world.ledger, public=session._backend)
+        replay = accounts.ChargeReplay(catalog=world.catalog, ledger=world.ledger, public=session._backend)
         stored = accounts._stored(world.ledger)[1]
         assert accounts._recomputed(other, stored, replay).note == accounts.OTHERWISE
         assert accounts._recomputed(none, stored, replay).note == accounts.UNPLANNED

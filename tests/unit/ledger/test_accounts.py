@@ -20,10 +20,10 @@ from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.ledger import replay as ledger_replay
 from dpquery.ledger import schema as ledger_schema
 from dpquery.ledger.accounts import SEPARATOR, TOTAL, field_of, meant
-from dpquery.ledger.ledger import Kind, Ledger
+from dpquery.ledger.ledger import EntryKind, Ledger
 from dpquery.plan.calendar import By, number_named
 from dpquery.plan.types import DATE
-from dpquery.units.blocks import ALL, Axis, Touched
+from dpquery.units.blocks import ALL, BlockRange, Touched
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 from tests.unit.ledger.ledgers import MEMORY, OWNER, QUERY, Site, epsilon, file_site
 
@@ -39,7 +39,7 @@ def months(*spans: tuple[str, str], undated: bool = False) -> Touched:
     return Touched(tuple((number(first), number(last)) for first, last in spans), undated)
 
 
-AXIS = Axis(by=By.MONTH, first=number("2024-01"), last=number("2024-04"))
+AXIS = BlockRange(by=By.MONTH, first=number("2024-01"), last=number("2024-04"))
 TABLE = TableDeclaration(name="visits", public=False, dated=("day", DATE, ""))
 DECLARED = Declarations(
     dataset="clinic", privacy_unit="row", neighbours=Neighbours.ADD_REMOVE, tables={"visits": TABLE}, blocks=AXIS
@@ -101,7 +101,7 @@ def test_new_blocks_bring_new_budget_less_what_was_charged_to_all(site: Site) ->
         "2023-12": 4, "2024-01": 0, "2024-02": 0, "2024-03": 0, "2024-04": 0, "2024-05": 4, "undated": 0
     }  # fmt: skip
     entry = ledger.entries()[-1]
-    assert (entry.kind, entry.by, entry.why, entry.blocks) == (Kind.BLOCKS, "the owner", "a month later", "")
+    assert (entry.kind, entry.by, entry.why, entry.blocks) == (EntryKind.BLOCKS, "the owner", "a month later", "")
     assert ledger.declarations.blocks == replace(AXIS, first=AXIS.first - 1, last=AXIS.last + 1)
     ledger.charge(analyst="alice", loss=epsilon("0.4"), query=QUERY, blocks=months(("2024-05", "2024-05")))
     with pytest.raises(InsufficientBudgetError):

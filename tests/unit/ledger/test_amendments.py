@@ -13,12 +13,12 @@ import dpquery as dp
 from dpquery.errors import InvalidLossError, LedgerError
 from dpquery.kernel.accountant import Budget
 from dpquery.ledger.entries import act
-from dpquery.ledger.ledger import Kind, Ledger
+from dpquery.ledger.ledger import EntryKind, Ledger
 from dpquery.ledger.schema import DATASET, NOTHING
 from dpquery.plan.calendar import By
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import DATE, INT64, TEXT
-from dpquery.units.blocks import Axis
+from dpquery.units.blocks import BlockRange
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 from tests.unit.ledger.ledgers import OWNER, QUERY, UNIT
 
@@ -69,7 +69,7 @@ def test_what_widens_no_promise_goes_on_under_the_same_budget(ledger: Ledger, mo
     for one in (ledger, opened):
         assert one.declarations.to_json() == said.to_json() and one.spent(None) == spent
     told = opened.entries()[-1]
-    assert (told.kind, told.by, told.why, told.analyst) == (Kind.AMEND, "the owner", "more tables", "")
+    assert (told.kind, told.by, told.why, told.analyst) == (EntryKind.AMEND, "the owner", "more tables", "")
     assert opened.verify() == 2
 
 
@@ -82,7 +82,7 @@ def test_a_table_that_is_left_out_stays_known(ledger: Ledger) -> None:
         ledger.amend(declared(LABS, TableDeclaration(name="visits", public=True)), **OWNER)
 
 
-AXIS = Axis(by=By.MONTH, first=24288, last=24290)
+AXIS = BlockRange(by=By.MONTH, first=24288, last=24290)
 REFUSED = {
     "another dataset": replace(FOUNDED, dataset="other"),
     "another unit": replace(FOUNDED, privacy_unit="doctor"),
@@ -133,7 +133,7 @@ def test_a_replay_believes_no_entry_that_changes_the_promise(ledger: Ledger, cas
     said = replace(said, tables={**FOUNDED.tables, **said.tables}) if case in REFUSED else said
     text = act(**OWNER, declarations=said)  # type: ignore[arg-type]
     with contextlib.suppress(LedgerError), ledger._writing() as log:
-        ledger._append(log, Kind.AMEND, DATASET, NOTHING, text)
+        ledger._append(log, EntryKind.AMEND, DATASET, NOTHING, text)
     with pytest.raises(LedgerError, match="damaged"):
         Ledger.open(str(ledger.place)).verify()
 

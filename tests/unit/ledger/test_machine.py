@@ -20,7 +20,7 @@ from dpquery.errors import DPQueryError, InsufficientBudgetError, InvalidLossErr
 from dpquery.kernel.accountant import Budget, counted
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger import mark as ledger_mark
-from dpquery.ledger.ledger import Kind, Ledger
+from dpquery.ledger.ledger import EntryKind, Ledger
 from tests.unit.ledger.ledgers import MEMORY, OWNER, QUERY, declarations, file_site
 
 EXAMPLES = int(os.environ.get("LEDGER_EXAMPLES", "40"))
@@ -148,7 +148,7 @@ class OwnedLedger(RuleBasedStateMachine):
                 self.is_exact = False
         except LedgerError:
             entry = Ledger.reconcile(self.site.place, is_mark_lost=is_mark_lost, **OWNER)
-            assert entry.kind is Kind.RESTORE
+            assert entry.kind is EntryKind.RESTORE
             self.is_exact = False
             self.ledger = self.site.open()
 

@@ -25,7 +25,7 @@ from dpquery.ledger import disk as ledger_disk
 from dpquery.ledger import mark as ledger_mark
 from dpquery.ledger import postgres as ledger_postgres
 from dpquery.ledger import store as ledger_store
-from dpquery.ledger.ledger import Kind, Ledger, State
+from dpquery.ledger.ledger import EntryKind, Ledger, State
 from tests.forking import FORK, fork
 from tests.postgres import NOBODY, Cluster, cluster
 from tests.unit.ledger.ledgers import OWNER, QUERY, UNIT, Site, database_site, declarations, epsilon, file_site
@@ -86,7 +86,7 @@ def test_a_charge_is_recorded_once_for_each_account(site: Site) -> None:
         )
         first, second = opened.entries()
         assert first.query == "a\\x00b\\ud800'%s ? :name"
-        assert (first.state, second.state, second.kind) == (State.PENDING, State.ANSWERED, Kind.CHARGE)
+        assert (first.state, second.state, second.kind) == (State.PENDING, State.ANSWERED, EntryKind.CHARGE)
         assert opened.verify() == 2
         assert opened.declarations == declarations()
 
@@ -444,7 +444,7 @@ def test_reconciling_spends_what_may_have_been_lost(site: Site) -> None:
     site.charge(2, "bob")
     site.put_back(copy)
     entry = Ledger.reconcile(site.place, **OWNER)
-    assert (entry.kind, entry.by, entry.why, entry.loss) == (Kind.RESTORE, "the owner", "a test", epsilon("0.005"))
+    assert (entry.kind, entry.by, entry.why, entry.loss) == (EntryKind.RESTORE, "the owner", "a test", epsilon("0.005"))
     ledger = site.open()
     assert ledger.spent(None) == epsilon("0.013")  # 8 that it knew and 5 that it lost: nothing is counted twice here
     assert ledger.spent("alice") == epsilon("0.013")
@@ -569,9 +569,9 @@ def test_limits_may_be_raised_and_lowered_to_what_was_spent(site: Site) -> None:
     ledger.set_limit(None, Budget.of(epsilon="0.003"), **OWNER)
     with pytest.raises(InsufficientBudgetError):
         site.open().charge(analyst="alice", loss=UNIT, query=QUERY)
-    assert [(e.kind, e.analyst, e.by, e.why) for e in ledger.entries() if e.kind is not Kind.CHARGE] == [
-        (Kind.LIMIT, "alice", "Ann", "a second study"),
-        (Kind.LIMIT, "", "the owner", "a test"),
+    assert [(e.kind, e.analyst, e.by, e.why) for e in ledger.entries() if e.kind is not EntryKind.CHARGE] == [
+        (EntryKind.LIMIT, "alice", "Ann", "a second study"),
+        (EntryKind.LIMIT, "", "the owner", "a test"),
     ]
     assert ledger.budget == Budget.of(epsilon="0.003")
 

@@ -25,8 +25,8 @@ from dpquery.reuse import store
 from dpquery.reuse.answers import _apart
 from dpquery.reuse.cells import Axes
 from dpquery.reuse.query_split import Reuse
-from dpquery.reuse.releases import Release, to_text
-from dpquery.reuse.store import Store
+from dpquery.reuse.releases import StoredRelease, to_text
+from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.vector_estimates import Vectors
 from dpquery.session import pipeline
 from tests.forking import fork
@@ -271,7 +271,7 @@ def test_weights_counted_over_a_relation_are_those_of_no_other(tmp_path: Path) -
 def test_answers_of_another_contract_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(tmp_path)
 
-    def without_contract(release: Release) -> str:
+    def without_contract(release: StoredRelease) -> str:
         content = json.loads(to_text(release))
         del content["contract"]
         return json.dumps({**content, "bound": [1, 1]})
@@ -537,7 +537,7 @@ def test_two_who_ask_at_once_pay_once(shop: Shop) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the locks are Linux'")
 def test_two_processes_that_ask_at_once_pay_once(shop: Shop) -> None:
-    one, other = (Store(dp.Ledger.open(shop.path)) for _ in range(2))  # each as that of a process
+    one, other = (ReleaseStore(dp.Ledger.open(shop.path)) for _ in range(2))  # each as that of a process
     came = threading.Event()
 
     def ask() -> None:
@@ -579,7 +579,7 @@ def test_an_answer_that_cannot_be_stored_is_given(shop: Shop, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise dp.LedgerError("the disk is full")
 
-    monkeypatch.setattr(Store, "add", fail)
+    monkeypatch.setattr(ReleaseStore, "add", fail)
     with shop.session() as session, pytest.warns(UserWarning, match="could not be stored"):
         assert math.isfinite(session.sql(BY_REGION).to_arrow()["n"][0].as_py())
 

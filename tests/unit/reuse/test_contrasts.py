@@ -17,8 +17,8 @@ import pytest
 
 import dpquery as dp
 from dpquery.reuse import normal_equations
-from dpquery.reuse.block_sums import Rule, identity
-from dpquery.reuse.cells import Blocks, Table
+from dpquery.reuse.block_sums import AxisSums, identity
+from dpquery.reuse.cells import AxisPartition, CellTable
 from dpquery.reuse.contrasts import _Option, _order
 from dpquery.reuse.least_squares import Observed, System
 from dpquery.reuse.strategy import error, matrices, parts_of
@@ -93,17 +93,17 @@ def test_what_signs_tell_is_what_least_squares_find(seed: int) -> None:
     shares = np.array([chance.choice((0.1, 0.3, 1.0)) for _ in marginals])
     told = option.told(made, parts_of(made), 1.0)
     both = np.concatenate([into, told[:, None]], axis=1)
-    each = [[(i, Blocks(np.arange(sizes[i]), sizes[i])) for i in marginal] for marginal in marginals]
+    each = [[(i, AxisPartition(np.arange(sizes[i]), sizes[i])) for i in marginal] for marginal in marginals]
     one = (Fraction(1),)
-    seen = [Observed(Table.of(keys), one, 1 / x, None) for keys, x in zip(each, shares.tolist(), strict=True)]
-    others = [(i, Blocks(np.arange(sizes[i]), sizes[i])) for i in marginals[number] if i != signed]
+    seen = [Observed(CellTable.of(keys), one, 1 / x, None) for keys, x in zip(each, shares.tolist(), strict=True)]
+    others = [(i, AxisPartition(np.arange(sizes[i]), sizes[i])) for i in marginals[number] if i != signed]
     rows_of = np.zeros(sizes[signed], dtype=np.int64)
     for signs_of in signs(sizes[signed]):  # the share of all of them is 1
-        table = Table.of(others, [(signed, Blocks(rows_of, 1, signs_of))])
+        table = CellTable.of(others, [(signed, AxisPartition(rows_of, 1, signs_of))])
         seen.append(Observed(table, one, float(_order(sizes[signed]) - 1), None))
     system = System(sizes, seen)
     for place, keys in enumerate(each):
-        known = system.exactness(Table.of(keys), one)
+        known = system.exactness(CellTable.of(keys), one)
         assert known is not None
         expected = error(np.append(shares, 1.0), both, weights[:, place], 1)
         assert known.variance == pytest.approx(expected)
@@ -112,7 +112,7 @@ def test_what_signs_tell_is_what_least_squares_find(seed: int) -> None:
 def test_a_block_with_signs_is_a_sum_with_signs() -> None:
     chance = np.random.default_rng(1)
     codes, signs_of = chance.integers(-1, 3, 12), chance.choice([-1, 1], 12)
-    rule, values = Rule(Blocks(codes, 3, signs_of)), chance.integers(-9, 10, (2, 12, 3))
+    rule, values = AxisSums(AxisPartition(codes, 3, signs_of)), chance.integers(-9, 10, (2, 12, 3))
     summed = rule.down(values, 1)
     for block in range(3):
         inside = np.where(codes == block, signs_of, 0)
@@ -121,7 +121,7 @@ def test_a_block_with_signs_is_a_sum_with_signs() -> None:
     assert (rule.up(cells, 1, 1) * values).sum() == pytest.approx((cells * summed).sum())
     steps = np.array([np.where(codes == block, signs_of, 0) for block in range(3)])
     assert rule.edges == max((np.diff(one, append=0) ** 2).sum() for one in steps)
-    unsigned = Rule(Blocks(codes, 3))
+    unsigned = AxisSums(AxisPartition(codes, 3))
     steps = np.array([codes == block for block in range(3)]).astype(np.int64)
     assert unsigned.edges == max((np.diff(one, append=0) ** 2).sum() for one in steps)
     assert identity(1_000_000).edges == 2  # as many groups as may be

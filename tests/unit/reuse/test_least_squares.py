@@ -15,25 +15,25 @@ from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.inverse_variance import CombinedNoise, Component
-from dpquery.reuse.cells import Blocks, Table
+from dpquery.reuse.cells import AxisPartition, CellTable
 from dpquery.reuse.least_squares import Observed, System
 
 
-def blocks(chance: random.Random, size: int) -> Blocks:
+def blocks(chance: random.Random, size: int) -> AxisPartition:
     """Returns some blocks: single places in any order, or a few together, or some left out."""
     count = chance.randint(1, size)
     codes = np.array([chance.randint(-1, count - 1) for _ in range(size)])
     if chance.random() < 0.5:
         codes, count = np.array(chance.sample(range(size), size)), size
-    return Blocks(codes, count)
+    return AxisPartition(codes, count)
 
 
-def table(chance: random.Random, sizes: list[int], *, is_marginal: bool = False) -> Table:
-    keys: list[tuple[int, Blocks]] = []
-    limits: list[tuple[int, Blocks]] = []
+def table(chance: random.Random, sizes: list[int], *, is_marginal: bool = False) -> CellTable:
+    keys: list[tuple[int, AxisPartition]] = []
+    limits: list[tuple[int, AxisPartition]] = []
     for axis, size in enumerate(sizes):
         if is_marginal:
-            keys += [(axis, Blocks(np.array(chance.sample(range(size), size)), size))] * chance.choice((0, 1))
+            keys += [(axis, AxisPartition(np.array(chance.sample(range(size), size)), size))] * chance.choice((0, 1))
             continue
         match chance.choice(("key", "key", "none", "limit")):
             case "key":
@@ -41,11 +41,11 @@ def table(chance: random.Random, sizes: list[int], *, is_marginal: bool = False)
             case "limit":
                 rows = np.array([chance.choice((0, 0, -1)) for _ in range(size)])
                 signs = np.array([chance.choice((1, -1)) for _ in range(size)]) if chance.random() < 0.4 else None
-                limits.append((axis, Blocks(rows, 1, signs)))
+                limits.append((axis, AxisPartition(rows, 1, signs)))
     chance.shuffle(keys)
     if keys and chance.random() < 0.3:  # two keys of one axis
         keys.insert(chance.randint(0, len(keys)), (keys[0][0], blocks(chance, sizes[keys[0][0]])))
-    made = Table.of(keys, limits)
+    made = CellTable.of(keys, limits)
     GIVEN[id(made)] = made, keys
     return made
 
@@ -54,7 +54,7 @@ GIVEN: dict[int, Any] = {}
 """Tables with the keys that they were made of."""
 
 
-def matrix(table: Table, factors: tuple[Fraction, ...], sizes: list[int]) -> Any:
+def matrix(table: CellTable, factors: tuple[Fraction, ...], sizes: list[int]) -> Any:
     """Returns for each group which cells it adds up, times the factor of each coordinate."""
     rows = []
     keys = GIVEN[id(table)][1]
@@ -145,26 +145,26 @@ def test_parts_add_up_to_what_holds_them(seed: int) -> None:
     draw = np.random.default_rng(seed)
     numbers = [draw.integers(-(10**6), 10**6, math.prod(t.shape)) for t, _, _ in made]
     system = System(sizes, observed(made, numbers))
-    ones = [Blocks(np.arange(size), size) for size in sizes]
+    ones = [AxisPartition(np.arange(size), size) for size in sizes]
     for _, factors, _ in made:
         for kept in itertools.chain.from_iterable(
             itertools.combinations(range(len(sizes)), n) for n in range(len(sizes) + 1)
         ):
-            fine = Table.of([(axis, ones[axis]) for axis in kept])
+            fine = CellTable.of([(axis, ones[axis]) for axis in kept])
             if system.exactness(fine, factors) is None:
                 continue
             cells = system.numbers(fine, factors).reshape([sizes[axis] for axis in kept])
             for place, axis in enumerate(kept):
-                coarse = Table.of([(other, ones[other]) for other in kept if other != axis])
+                coarse = CellTable.of([(other, ones[other]) for other in kept if other != axis])
                 assert np.array_equal(system.numbers(coarse, factors), cells.sum(axis=place).reshape(-1))
 
 
 def test_numbers_that_were_released_once_are_shown_as_they_were() -> None:
     large = np.array([2**70 + 1, -(2**80), 3], dtype=object)
-    rows = Blocks(np.array([2, 0, 1]), 3)
-    system = System([3], [Observed(Table.of([(0, rows)]), (Fraction(1),), 5.0, large)])
-    assert system.numbers(Table.of([(0, rows)]), (Fraction(1),)).tolist() == large.tolist()
-    assert system.numbers(Table.of([]), (Fraction(1),)).tolist() == [large.sum()]
+    rows = AxisPartition(np.array([2, 0, 1]), 3)
+    system = System([3], [Observed(CellTable.of([(0, rows)]), (Fraction(1),), 5.0, large)])
+    assert system.numbers(CellTable.of([(0, rows)]), (Fraction(1),)).tolist() == large.tolist()
+    assert system.numbers(CellTable.of([]), (Fraction(1),)).tolist() == [large.sum()]
 
 
 @pytest.mark.parametrize("laws", ["laplace", "gaussian", "both"])

@@ -26,15 +26,15 @@ from dpquery.kernel.plan import (
     Weighing,
 )
 from dpquery.plan.logical import Scan
-from dpquery.reuse.frames import Frame, Weighed
-from dpquery.reuse.releases import Facts, Part, Release, from_text, to_text
+from dpquery.reuse.frames import MeasurementFrame, RowWeighing
+from dpquery.reuse.releases import Facts, ReleasedMeasure, StoredRelease, from_text, to_text
 from dpquery.reuse.stored_choices import drawn_with, read_at_once
 from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
 from tests.unit.reuse.shop import Shop
 
 FREE = dp.PrivacyLoss()
-WHOLE = Weighed(weighing=Weighing.WHOLE, max_rows=1, column=None, max_groups=None)
+WHOLE = RowWeighing(weighing=Weighing.WHOLE, max_rows=1, column=None, max_groups=None)
 QUARTERS = (
     "QUANTILE_CONT(price, 0.25) AS low",
     "MEDIAN(price) AS mid",
@@ -231,7 +231,7 @@ def test_other_budgets(tmp_path: Path, budget: str) -> None:
         assert more.charge != FREE and more.guarantee.rho == more.charge.rho == Fraction(3, 10)
 
 
-def _release(paid: str = "1", targets: tuple[str, ...] = ("1/4", "1/2", "3/4")) -> Release:
+def _release(paid: str = "1", targets: tuple[str, ...] = ("1/4", "1/2", "3/4")) -> StoredRelease:
     """Returns what the store keeps of one family, each of whose members paid so much epsilon."""
     share = dp.PrivacyLoss(epsilon=Fraction(paid))
     budgeted = BudgetedAggregate(
@@ -239,18 +239,19 @@ def _release(paid: str = "1", targets: tuple[str, ...] = ("1/4", "1/2", "3/4")) 
     )
     noises = calibrated(budgeted, Neighbours.ADD_REMOVE)
     numbers = np.array([5], dtype=np.int64)
-    return Release(
+    return StoredRelease(
         entry=1,
         analyst="ann",
         time="now",
-        frame=Frame(base="b", conditions=(), keys=(), weights=WHOLE),
+        frame=MeasurementFrame(base="b", conditions=(), keys=(), weights=WHOLE),
         facts=Facts(catalog="", covering=(), one_group=True),
         names=((), ()),
         groups=None,
         tau=None,
         delta=Fraction(0),
         parts=tuple(
-            Part(measure=t, noise=n, loss=share, numbers=numbers) for t, n in zip(targets, noises, strict=True)
+            ReleasedMeasure(measure=t, noise=n, loss=share, numbers=numbers)
+            for t, n in zip(targets, noises, strict=True)
         ),
         families=(tuple((i, Fraction(t)) for i, t in enumerate(targets)),),
     )

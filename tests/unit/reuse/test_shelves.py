@@ -98,7 +98,7 @@ def test_a_store_that_cannot_be_written_is_told_and_the_answer_given(url: str) -
 
 def test_a_password_is_not_told(url: str) -> None:
     from dpquery.ledger.ledger import Ledger
-    from dpquery.reuse.store import Store
+    from dpquery.reuse.store import ReleaseStore
 
     secret = url.replace("owner@", "owner:s3cret@")
-    assert "s3cret" not in Store(Ledger.open(secret)).place
+    assert "s3cret" not in ReleaseStore(Ledger.open(secret)).place

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpquery as dp
-from dpquery.reuse.cells import Blocks, Table
+from dpquery.reuse.cells import AxisPartition, CellTable
 from dpquery.reuse.least_squares import Observed, System
 from dpquery.reuse.strategy import Workload, best_shares, variances
 from tests.unit.reuse.shop import Shop, catalog
@@ -64,8 +64,8 @@ def test_variances_are_those_of_least_squares(seed: int, power: int) -> None:
     made = workload(sizes, marginals, power=power)
     shares = np.array([chance.choice((0.0, 0.1, 0.3, 1.0)) for _ in marginals])
     shares[chance.randrange(len(shares))] = 1.0
-    each = [[(i, Blocks(np.arange(sizes[i]), sizes[i])) for i in marginal] for marginal in marginals]
-    tables = [Table.of(keys) for keys in each]
+    each = [[(i, AxisPartition(np.arange(sizes[i]), sizes[i])) for i in marginal] for marginal in marginals]
+    tables = [CellTable.of(keys) for keys in each]
     one = (Fraction(1),)
     system = System(
         sizes, [Observed(t, one, 1 / x**power, None) for t, x in zip(tables, shares.tolist(), strict=True) if x]

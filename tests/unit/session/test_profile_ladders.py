@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dpquery as dp
-from dpquery.session.profile_ladder import Cell, Ladder, Noise, cells_up_to
+from dpquery.session.profile_ladder import Cell, CellNoise, Ladder, cells_up_to
 
 MOST = 10_000_000
 
@@ -21,7 +21,7 @@ def ladder(units: Sequence[int], *, scale: float = 10.0, mechanism: str = "lapla
     counts = [*units, *([0] * (len(cells) - len(units)))]
     return Ladder(
         cells=tuple(Cell(low=low, high=high, units=n) for (low, high), n in zip(cells, counts, strict=True)),
-        noise=Noise(mechanism=mechanism, scale=scale),
+        noise=CellNoise(mechanism=mechanism, scale=scale),
         replaced=replaced,
     )
 
@@ -81,7 +81,7 @@ def test_what_a_bound_at_the_top_leaves_out_is_said() -> None:
 
 def test_where_a_ladder_has_no_more_cells_nobody_is_above() -> None:
     cells = tuple(Cell(low=low, high=high, units=500) for low, high in cells_up_to(10))
-    found = Ladder(cells=cells, noise=Noise(mechanism="laplace", scale=10.0))
+    found = Ladder(cells=cells, noise=CellNoise(mechanism="laplace", scale=10.0))
     assert (found.top, found.beyond, found.loss(5).beyond) == (10, 0, 0)
     assert "any number" not in found.sentence(5) and "any number" not in str(found.loss(5))
 
@@ -158,7 +158,7 @@ def test_bad_questions_are_refused() -> None:
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_half_widths_of_sums_hold(mechanism: str) -> None:
     """The exact law, summed up: 25 cells miss in at most 5 of 100 cases, and not much less often."""
-    noise = Noise(mechanism=mechanism, scale=10.0)
+    noise = CellNoise(mechanism=mechanism, scale=10.0)
     points = np.arange(-600, 601)
     law = np.exp(-np.abs(points) / 10) if mechanism == "laplace" else np.exp(-(points**2) / 200)
     law /= law.sum()

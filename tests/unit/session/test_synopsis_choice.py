@@ -13,9 +13,9 @@ import dpquery as dp
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.reserved import Reserved
 from dpquery.session.synopsis_buying import Buying
-from dpquery.synopsis.axes import Axis
+from dpquery.synopsis.axes import SynopsisAxis
 from dpquery.synopsis.model import Marginal
-from dpquery.synopsis.rounds import Question
+from dpquery.synopsis.rounds import MarginalQuestion
 from dpquery.synopsis.synopsis import Synopsis
 from tests.unit.session.test_synopses import CODES, catalog, visits
 
@@ -35,7 +35,12 @@ def bought(ledger: Path, rows: pd.DataFrame, told: Sequence[Marginal] | None = N
     asked, released, measured = Asked(), list[Marginal](), Buying._measured
 
     def telling(
-        self: Buying, question: Question, table: str, axes: Sequence[Axis], reserved: Reserved, loss: PrivacyLoss
+        self: Buying,
+        question: MarginalQuestion,
+        table: str,
+        axes: Sequence[SynopsisAxis],
+        reserved: Reserved,
+        loss: PrivacyLoss,
     ) -> Marginal:
         found = measured(self, question, table, axes, reserved, loss)
         asked.append((question.sql(table, axes), loss))

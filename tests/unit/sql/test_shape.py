@@ -6,11 +6,11 @@ import pytest
 
 import dpquery as dp
 from dpquery.plan.types import BOOLEAN, INT64, TEXT, decimal
-from dpquery.sql.bind.shape import Shape, shape
+from dpquery.sql.bind.shape import ResultShape, shape
 from tests.cases.catalogs import catalog_of
 
 
-def of(text: str, *params: object) -> Shape:
+def of(text: str, *params: object) -> ResultShape:
     return shape(text, catalog_of("orders"), list(params) or None)
 
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Kind, Type
-from dpquery.synopsis.axes import CELLS, MISSING, Axis, literal, value_of
+from dpquery.synopsis.axes import CELLS, MISSING, SynopsisAxis, literal, value_of
 from dpquery.synopsis.rounds import merge
 
 DAY = datetime.date(2024, 1, 1)
-WARDS = Axis(name="ward", type=TEXT, values=("A", "it's", "C"), nullable=True)
-AGES = Axis(name="a", type=INT64, edges=(0, 10, 20, 30), nullable=True)
-DAYS = Axis(name="d", type=DATE, edges=(DAY, DAY + datetime.timedelta(5), DAY + datetime.timedelta(9)))
+WARDS = SynopsisAxis(name="ward", type=TEXT, values=("A", "it's", "C"), nullable=True)
+AGES = SynopsisAxis(name="a", type=INT64, edges=(0, 10, 20, 30), nullable=True)
+DAYS = SynopsisAxis(name="d", type=DATE, edges=(DAY, DAY + datetime.timedelta(5), DAY + datetime.timedelta(9)))
 
 
-def groups_of(axis: Axis, groups: list[int], values: list[str]) -> list[int]:
+def groups_of(axis: SynopsisAxis, groups: list[int], values: list[str]) -> list[int]:
     """Returns the group of each value, written as SQL."""
     rows = ", ".join(f"({value})" for value in values)
     query = f"SELECT {axis.sql(np.array(groups))} FROM (VALUES {rows}) AS t({axis.name})"

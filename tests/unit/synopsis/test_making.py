@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from dpquery.plan.types import INT64, TEXT
-from dpquery.synopsis.axes import Axis
+from dpquery.synopsis.axes import SynopsisAxis
 from dpquery.synopsis.making import Transcript, draw, measure
 from dpquery.synopsis.model import Integers, Marginal, _change, nonnegative
-from dpquery.synopsis.rounds import Question
+from dpquery.synopsis.rounds import MarginalQuestion
 
 AXES = (
-    Axis(name="a", type=TEXT, values=("x", "y", "z")),
-    Axis(name="b", type=INT64, values=(0, 1, 2, 3)),
-    Axis(name="c", type=INT64, edges=(0, 5, 10, 15, 20)),
-    Axis(name="d", type=TEXT, values=("u", "v")),
+    SynopsisAxis(name="a", type=TEXT, values=("x", "y", "z")),
+    SynopsisAxis(name="b", type=INT64, values=(0, 1, 2, 3)),
+    SynopsisAxis(name="c", type=INT64, edges=(0, 5, 10, 15, 20)),
+    SynopsisAxis(name="d", type=TEXT, values=("u", "v")),
 )
 ROWS = 2_000
 
@@ -40,7 +40,9 @@ class Asked:
         self.questions, self.shares = list[tuple[object, ...]](), Fraction(0)
         self._told = [] if told is None else [*told.first, *told.later]
 
-    def __call__(self, questions: Sequence[Question], axes: Sequence[Axis], share: Fraction) -> list[Marginal]:
+    def __call__(
+        self, questions: Sequence[MarginalQuestion], axes: Sequence[SynopsisAxis], share: Fraction
+    ) -> list[Marginal]:
         self.shares += share
         found = []
         for one in questions:
@@ -59,7 +61,7 @@ class Asked:
             )
         return found
 
-    def _cells(self, axes: Sequence[Axis]) -> Integers:
+    def _cells(self, axes: Sequence[SynopsisAxis]) -> Integers:
         """Returns the rows in the cells of later axes, whose ranges may be merged."""
         columns = []
         for i, axis in enumerate(axes):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from dpquery.plan.types import INT64, TEXT
-from dpquery.synopsis.axes import Axis
+from dpquery.synopsis.axes import SynopsisAxis
 from dpquery.synopsis.rounds import resolved
 
 
-def values(count: int) -> Axis:
-    return Axis(name=f"of{count}", type=TEXT, values=tuple(map(str, range(count))), nullable=False)
+def values(count: int) -> SynopsisAxis:
+    return SynopsisAxis(name=f"of{count}", type=TEXT, values=tuple(map(str, range(count))), nullable=False)
 
 
-def numbers(count: int) -> Axis:
-    return Axis(name=f"to{count}", type=INT64, edges=tuple(range(count + 1)), nullable=False)
+def numbers(count: int) -> SynopsisAxis:
+    return SynopsisAxis(name=f"to{count}", type=INT64, edges=tuple(range(count + 1)), nullable=False)
 
 
-def sizes(axes: list[Axis], least: float) -> list[int]:
+def sizes(axes: list[SynopsisAxis], least: float) -> list[int]:
     shares = [np.full(axis.size, 1 / axis.size) for axis in axes]
     return [int(one.max()) + 1 for one in resolved(axes, shares, 0.99 * least)]
 

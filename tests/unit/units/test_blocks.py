@@ -27,7 +27,7 @@ from dpquery.plan.logical import (
     SetOperation,
 )
 from dpquery.plan.types import BOOLEAN, DATE, INT64, TIMESTAMP, Type
-from dpquery.units.blocks import ALL, NONE, Axis, Touched, may_hold, touched
+from dpquery.units.blocks import ALL, NONE, BlockRange, Touched, may_hold, touched
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 DAYS = st.dates(datetime.date(2023, 11, 1), datetime.date(2025, 2, 28)) | st.sampled_from(
@@ -80,7 +80,7 @@ def test_other_texts_name_no_block(name: str) -> None:
 @pytest.mark.parametrize("ends", [(2, 1), (1, 1_201), (True, 2), (-(10**9), 1), (1.0, 2)])
 def test_an_axis_is_short_and_goes_forward(ends: tuple[int, int]) -> None:
     with pytest.raises(ValueError):
-        Axis(by=By.MONTH, first=ends[0], last=ends[1])
+        BlockRange(by=By.MONTH, first=ends[0], last=ends[1])
 
 
 def conditions(type: Type, values: st.SearchStrategy[datetime.date]) -> st.SearchStrategy[Expression]:
@@ -168,7 +168,7 @@ def test_a_moment_with_a_zone_is_no_constant() -> None:
     assert may_hold(condition, frozenset({"x"}), TIMESTAMP, By.MONTH) == ALL
 
 
-AXIS = Axis(by=By.MONTH, first=number_named("2024-01", By.MONTH), last=number_named("2024-12", By.MONTH))
+AXIS = BlockRange(by=By.MONTH, first=number_named("2024-01", By.MONTH), last=number_named("2024-12", By.MONTH))
 OWN, BY_PATH = (
     Ownership(path=(), column="id", type=INT64),
     Ownership(path=(OwnerStep(parent="visits", on=(("visit", "visit", INT64),)),), column="id", type=INT64),

@@ -7,7 +7,7 @@ import re
 from dpquery.catalog.names import quoted
 from dpquery.frontends.postgres.commands import nodes
 from dpquery.frontends.postgres.commands.nodes import Command, Transaction
-from dpquery.frontends.postgres.commands.statements import Reader, Statement, split
+from dpquery.frontends.postgres.commands.statements import Statement, TokenReader, split
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.frontends.postgres.wire.rows import CopyForm
 
@@ -28,7 +28,7 @@ def read(statement: Statement) -> Command:
         Refusal: It begins like a statement of the connection and goes on in another way.
     """
     first = statement.tokens[0].word if statement.tokens else ""
-    reader = Reader(statement, 1)
+    reader = TokenReader(statement, 1)
     command = _read(first, reader)
     if command is None:
         return nodes.Ask(statement)
@@ -36,7 +36,7 @@ def read(statement: Statement) -> Command:
     return command
 
 
-def _read(first: str, reader: Reader) -> Command | None:
+def _read(first: str, reader: TokenReader) -> Command | None:
     """Returns the statement that begins with a word, as far as it was read; None for those of the engine."""
     match first:
         case "begin" | "start":
@@ -108,7 +108,7 @@ def _read(first: str, reader: Reader) -> Command | None:
     return None
 
 
-def _modes(reader: Reader) -> str | None:
+def _modes(reader: TokenReader) -> str | None:
     """Reads the modes of a transaction, and returns its level of isolation, where one is given."""
     words: list[str] = []
     while reader.left:
@@ -119,11 +119,11 @@ def _modes(reader: Reader) -> str | None:
     return None if found is None else found[1]
 
 
-def _setting(reader: Reader) -> str:
+def _setting(reader: TokenReader) -> str:
     return _PHRASES.get(reader.take(*_PHRASES)) or reader.dotted()
 
 
-def _set(reader: Reader) -> Command:
+def _set(reader: TokenReader) -> Command:
     is_local, level = False, ""
     if reader.peek(1) not in ("=", "to"):
         is_local = bool(reader.take("local"))
@@ -146,7 +146,7 @@ def _set(reader: Reader) -> Command:
     return nodes.SetSetting(name, None if values.lower() == "default" else values, is_local)
 
 
-def _explain(reader: Reader) -> Command:
+def _explain(reader: TokenReader) -> Command:
     options = reader.options() if reader.peek() == "(" else {}
     words = {name: value.lower() for name, value in options.items()}
     while word := reader.take("analyze", "analyse", "verbose"):
@@ -161,7 +161,7 @@ def _explain(reader: Reader) -> Command:
 # Cursors.
 
 
-def _declare(reader: Reader) -> Command:
+def _declare(reader: TokenReader) -> Command:
     """DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query."""
     name, words = reader.name(), list[str]()
     while not reader.take("cursor"):
@@ -180,7 +180,7 @@ _WORDS: dict[str, tuple[str, int | None]] = {
 }
 
 
-def _direction(reader: Reader) -> tuple[str, int | None]:
+def _direction(reader: TokenReader) -> tuple[str, int | None]:
     """FETCH or MOVE [direction] [FROM | IN] name."""
     if reader.left == 1:  # FETCH next: a cursor of that name
         return "forward", 1
@@ -200,7 +200,7 @@ _HINT = "Write COPY (SELECT ...) TO STDOUT."
 _OLD = ("binary", "csv", "header", "delimiter", "delimiters", "null", "quote", "escape", "encoding")
 
 
-def _copy(reader: Reader) -> Command:
+def _copy(reader: TokenReader) -> Command:
     """COPY (query) TO STDOUT [[WITH] (options)], also with the options of old clients."""
     statement = reader.inside() if reader.peek() == "(" else _of_table(reader)
     if reader.peek() != "from":
@@ -213,7 +213,7 @@ def _copy(reader: Reader) -> Command:
     return nodes.Copy(statement, _form(options))
 
 
-def _of_table(reader: Reader) -> Statement:
+def _of_table(reader: TokenReader) -> Statement:
     """A table's rows are asked for like any others, and refused like any others."""
     names, columns = reader.separated(reader.name, "."), "*"
     if reader.take("("):
@@ -222,7 +222,7 @@ def _of_table(reader: Reader) -> Statement:
     return split(f"SELECT {columns} FROM {'.'.join(map(quoted, names))}")[0]
 
 
-def _old_options(reader: Reader) -> dict[str, str]:
+def _old_options(reader: TokenReader) -> dict[str, str]:
     options = {}
     while reader.left:
         word = reader.need(*_OLD)

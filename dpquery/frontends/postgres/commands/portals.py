@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpquery.frontends.postgres.wire import oids
-from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
+from dpquery.frontends.postgres.wire.answers import Described, Field, Refusal, StatementAnswer
 from dpquery.frontends.postgres.wire.rows import CopyForm
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Outcome:
     notices: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
-    def of(answered: Answered, tag: str = "SELECT", copy: CopyForm | None = None) -> Outcome:
+    def of(answered: StatementAnswer, tag: str = "SELECT", copy: CopyForm | None = None) -> Outcome:
         """Returns the rows of an answer."""
         notices = tuple(("00000", words) for words in answered.notices)
         if not answered.fields and copy is None:
@@ -84,7 +84,7 @@ def as_json(lines: list[str]) -> str:
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedStatement:
     """A prepared statement; `command` is None where the text is empty.
 
     Attributes:
@@ -138,13 +138,13 @@ class Portal:
 
 
 @dataclass(slots=True)
-class Store:
+class NamedStatements:
     """What a connection has named: prepared statements, and portals and cursors, which share their names."""
 
-    statements: dict[str, Prepared] = field(default_factory=dict)
+    statements: dict[str, PreparedStatement] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
 
-    def statement(self, name: str) -> Prepared:
+    def statement(self, name: str) -> PreparedStatement:
         """Returns a prepared statement."""
         found = self.statements.get(name)
         if found is None:
@@ -159,7 +159,7 @@ class Store:
             raise Refusal("34000", f'{what} "{name[:63]}" does not exist')
         return found
 
-    def add_statement(self, name: str, prepared: Prepared) -> None:
+    def add_statement(self, name: str, prepared: PreparedStatement) -> None:
         """Names a prepared statement."""
         if name and name in self.statements:
             raise Refusal("42P05", f'prepared statement "{name[:63]}" already exists')

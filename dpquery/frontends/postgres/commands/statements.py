@@ -125,7 +125,7 @@ def split(text: str) -> list[Statement]:
     return statements
 
 
-class Reader:
+class TokenReader:
     """A place between the tokens of a statement. What it does not find it refuses, with the token's place."""
 
     def __init__(self, statement: Statement, place: int = 0) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dpquery.frontends.postgres.commands.gucs import Settings
-from dpquery.frontends.postgres.commands.portals import Outcome, Store
+from dpquery.frontends.postgres.commands.portals import NamedStatements, Outcome
 from dpquery.frontends.postgres.wire.answers import Refusal
 
 NOT_IN_BLOCK = ("25P01", "there is no transaction in progress")
@@ -26,7 +26,7 @@ class Block:
 
     settings: Settings
     report: Callable[[str, str], None]
-    store: Store = field(default_factory=Store)
+    store: NamedStatements = field(default_factory=NamedStatements)
     status: str = "I"
     in_block: bool = False
     _savepoints: list[str] = field(default_factory=list)

@@ -17,7 +17,7 @@ from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.data.arrow import arrow_type
 from dpquery.kernel.selection import sort_key
 from dpquery.plan.types import BOOLEAN, Value
-from dpquery.sql.bind.shape import Shape
+from dpquery.sql.bind.shape import ResultShape
 
 VALUES = "no charge: the values of {} are those that are declared, whether or not they occur"
 BOUNDS = "no charge: MIN and MAX are the declared bounds, whether or not they occur"
@@ -26,14 +26,14 @@ NULLS = "no charge: {} is declared to hold no NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class DeclaredAnswer:
     """An answer from the declarations, and a sentence that says so."""
 
     table: pa.Table
     notice: str
 
 
-def known_answer(tree: exp.Expr, catalog: Catalog, made: Shape) -> Known | None:
+def known_answer(tree: exp.Expr, catalog: Catalog, made: ResultShape) -> DeclaredAnswer | None:
     """Returns the answer to a query that the declarations answer alone, or None where they do not.
 
     Args:
@@ -49,7 +49,7 @@ def known_answer(tree: exp.Expr, catalog: Catalog, made: Shape) -> Known | None:
     return _bounds(tree, items, table, made) or _values(tree, items, table, made) or _probe(tree, items, made)
 
 
-def _probe(select: exp.Select, items: Sequence[exp.Expr], made: Shape) -> Known | None:
+def _probe(select: exp.Select, items: Sequence[exp.Expr], made: ResultShape) -> DeclaredAnswer | None:
     """Returns one row for `SELECT 1 FROM t LIMIT 1` without a condition, as tools ask whether a table is there."""
     others = ("where", "group", "having", "distinct", "order", "offset")
     if any(select.args.get(part) for part in others) or _limit(select.args.get("limit")) != 1:
@@ -90,7 +90,7 @@ def _column(node: exp.Expr, table: Table) -> ColumnDeclaration | None:
     return None
 
 
-def _bounds(select: exp.Select, items: Sequence[exp.Expr], table: Table, made: Shape) -> Known | None:
+def _bounds(select: exp.Select, items: Sequence[exp.Expr], table: Table, made: ResultShape) -> DeclaredAnswer | None:
     """Returns the declared bounds for MIN and MAX of whole columns, and of nothing else."""
     if any(select.args.get(part) for part in ("where", "group", "distinct", "order", "offset")) or not items:
         return None
@@ -143,7 +143,7 @@ def _limit(limit: exp.Expr | None) -> int | None:
     return None
 
 
-def _values(select: exp.Select, items: Sequence[exp.Expr], table: Table, made: Shape) -> Known | None:
+def _values(select: exp.Select, items: Sequence[exp.Expr], table: Table, made: ResultShape) -> DeclaredAnswer | None:
     """Returns the declared values of one column, for a list of its different values; or no row for its NULLs."""
     if len(items) != 1 or select.args.get("having") is not None:
         return None
@@ -182,7 +182,7 @@ def _keys(column: ColumnDeclaration) -> list[Value] | None:
     return [False, True] if column.type == BOOLEAN and not column.nullable else None
 
 
-def _missing(condition: exp.Expr, column: ColumnDeclaration, table: Table, made: Shape) -> Known | None:
+def _missing(condition: exp.Expr, column: ColumnDeclaration, table: Table, made: ResultShape) -> DeclaredAnswer | None:
     """Returns no row for `x IS NULL` of a column that is declared to hold none."""
     while isinstance(condition, exp.Paren):
         condition = condition.this
@@ -229,7 +229,7 @@ def _ordered(keys: list[Value], select: exp.Select, item: exp.Expr) -> list[Valu
     return [*nulls, *present] if term.args.get("nulls_first") else [*present, *nulls]
 
 
-def _known(columns: Sequence[Sequence[Value]], made: Shape, notice: str) -> Known | None:
+def _known(columns: Sequence[Sequence[Value]], made: ResultShape, notice: str) -> DeclaredAnswer | None:
     """Returns the answer as a table of the query's types; None where a value does not fit its type."""
     try:
         arrays = [
@@ -237,4 +237,4 @@ def _known(columns: Sequence[Sequence[Value]], made: Shape, notice: str) -> Know
         ]
     except (pa.ArrowException, TypeError, ValueError):
         return None
-    return Known(table=pa.table(arrays, names=[name for name, _ in made.columns]), notice=notice)
+    return DeclaredAnswer(table=pa.table(arrays, names=[name for name, _ in made.columns]), notice=notice)

@@ -18,20 +18,20 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import SYNOPSES
 from dpquery.data.arrow import arrow_type
 from dpquery.errors import InvalidLossError, QueryError
-from dpquery.frontends.postgres.engine.declared import Known, known_answer
+from dpquery.frontends.postgres.engine.declared import DeclaredAnswer, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
-from dpquery.frontends.postgres.engine.routing import Route, Statement, over_synopses, position_of, route
+from dpquery.frontends.postgres.engine.routing import Route, RoutedStatement, over_synopses, position_of, route
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
 from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
 from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking
 from dpquery.frontends.postgres.wire.answers import (
     NO_ANALYST,
-    Answered,
-    Asked,
     Described,
     Field,
     Refusal,
+    StatementAnswer,
+    StatementRequest,
     refusal_of,
     row_level,
 )
@@ -45,7 +45,7 @@ from dpquery.result.table import Result
 from dpquery.session.options import Asked as AskedOptions
 from dpquery.session.preparing import sources_of
 from dpquery.session.session import Session
-from dpquery.sql.bind.shape import Shape, shape
+from dpquery.sql.bind.shape import ResultShape, shape
 from dpquery.sql.parse.parameters import fill
 
 Made = TypeVar("Made")
@@ -62,7 +62,7 @@ MOST_NOTES, LONGEST_NOTE = 3, 400
 """Lines on what bounds leave out that come with an answer, and the characters of one."""
 
 
-class Engine:
+class StatementEngine:
     """Answers statements over one dataset; see `Answerer`.
 
     Args:
@@ -106,32 +106,32 @@ class Engine:
             oids = self._oids(statement, parameter_oids)
             examples = [example_of(oid) for oid in oids]
             if statement.route is Route.CATALOG:
-                asked = Asked(text=text, parameters=tuple(examples), analyst=analyst, settings=settings)
+                asked = StatementRequest(text=text, parameters=tuple(examples), analyst=analyst, settings=settings)
                 table, _ = self._over_catalogs(statement, asked, rows=0)
                 return Described(parameters=oids, fields=_fields_of_arrow(table))
             made = self._shaped(text, examples, analyst)
             self._free(statement, made, examples, analyst)
             return Described(parameters=oids, fields=_fields_of(made, statement, settings))
 
-    def answer(self, asked: Asked) -> Answered:
+    def answer(self, asked: StatementRequest) -> StatementAnswer:
         """Returns the answer to a statement; charges at most once."""
         with _refusals():
             statement = self._route(asked.text)
             if statement.route is Route.CATALOG:
                 table, is_lasting = self._over_catalogs(statement, asked)
-                return Answered(fields=_fields_of_arrow(table), table=table, is_lasting=is_lasting)
+                return StatementAnswer(fields=_fields_of_arrow(table), table=table, is_lasting=is_lasting)
             params = values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
             made = self._shaped(asked.text, params, asked.analyst)
             fields = _fields_of(made, statement, asked.settings)
             known = self._free(statement, made, params, asked.analyst)
             if known is not None:
-                return Answered(
+                return StatementAnswer(
                     fields=fields, table=_without_intervals(known.table, made, fields), notices=(known.notice,)
                 )
             return self._charged(asked, params, options, fields, made)
 
-    def explain(self, asked: Asked) -> Answered:
+    def explain(self, asked: StatementRequest) -> StatementAnswer:
         """Returns what a statement would measure and cost, as lines of text."""
         with _refusals():
             statement = self._route(asked.text)
@@ -148,12 +148,12 @@ class Engine:
 
     def _charged(
         self,
-        asked: Asked,
+        asked: StatementRequest,
         params: list[object],
         options: AskedOptions,
         fields: tuple[Field, ...],
-        made: Shape,
-    ) -> Answered:
+        made: ResultShape,
+    ) -> StatementAnswer:
         """Returns the answer of the private engine, with notices: what it cost and what is left, then what is known of
         what bounds leave out."""
         session = self._session(asked.analyst)
@@ -164,14 +164,16 @@ class Engine:
         notice = f"{paid}; remaining: {session.remaining}"
         table = _answer_table(result, made, fields)
         left_out = tuple(note for note in result.notes if note not in result.warnings)
-        return Answered(fields=fields, table=table, notices=(notice, *bounded(left_out), *result.warnings))
+        return StatementAnswer(fields=fields, table=table, notices=(notice, *bounded(left_out), *result.warnings))
 
-    def _shaped(self, text: str, params: list[object], analyst: str) -> Shape:
+    def _shaped(self, text: str, params: list[object], analyst: str) -> ResultShape:
         if SYNOPSES in text.casefold():  # there may be others than when the text was read last
             return shape(text, self._session(analyst).synopses.declared, params or None)
         return shape(text, self._catalog, params) if params else self._shape(text)
 
-    def _free(self, statement: Statement, made: Shape, params: list[object], analyst: str) -> Known | None:
+    def _free(
+        self, statement: RoutedStatement, made: ResultShape, params: list[object], analyst: str
+    ) -> DeclaredAnswer | None:
         """Returns the answer to a statement that asks no data, or None if it asks some.
 
         Raises:
@@ -187,13 +189,13 @@ class Engine:
             text = over_synopses(self._filled(statement, params), self._catalog, session.synopses)
             if text is not None:
                 result = session.sql(text)
-                return Known(table=_answer_table(result, made, ()), notice=f"no charge: {result.notes[0]}")
+                return DeclaredAnswer(table=_answer_table(result, made, ()), notice=f"no charge: {result.notes[0]}")
         if self._row_level == "empty":
             notice = "no charge: rows of single units are not shown, so this answer is empty"
-            return Known(table=_empty(made), notice=notice)
+            return DeclaredAnswer(table=_empty(made), notice=notice)
         raise row_level(self._catalog.privacy_unit, position_of(statement.tree, statement.text))
 
-    def _oids(self, statement: Statement, given: tuple[int, ...]) -> tuple[int, ...]:
+    def _oids(self, statement: RoutedStatement, given: tuple[int, ...]) -> tuple[int, ...]:
         is_private = statement.route is Route.PRIVATE
         column_oid = self._oid_of_declared if is_private else self._oid_of_system
         return infer(statement.tree, statement.placeholders, given, column_oid)
@@ -208,10 +210,12 @@ class Engine:
     def _oid_of_system(self, column: exp.Column) -> int | None:
         return self._emulation.oid_of_column(column.name)
 
-    def _filled(self, statement: Statement, params: list[object]) -> exp.Expr:
+    def _filled(self, statement: RoutedStatement, params: list[object]) -> exp.Expr:
         return fill(statement.tree.copy(), list(statement.placeholders), params or None)
 
-    def _over_catalogs(self, statement: Statement, asked: Asked, rows: int | None = None) -> tuple[pa.Table, bool]:
+    def _over_catalogs(
+        self, statement: RoutedStatement, asked: StatementRequest, rows: int | None = None
+    ) -> tuple[pa.Table, bool]:
         """Returns what a statement gives over the emulated catalogs, and whether it always will."""
         tree = self._filled(statement, values_of(asked.parameters))
         asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
@@ -293,17 +297,17 @@ def _fields_of_arrow(table: pa.Table) -> tuple[Field, ...]:
     return tuple(map(field_of_arrow, table.schema))
 
 
-def _empty(made: Shape) -> pa.Table:
+def _empty(made: ResultShape) -> pa.Table:
     columns = [pa.array([], arrow_type(type)) for _, type in made.columns]
     return pa.table(columns, names=[name for name, _ in made.columns])
 
 
-def _lines(lines: list[str]) -> Answered:
+def _lines(lines: list[str]) -> StatementAnswer:
     table = pa.table({"QUERY PLAN": pa.array(lines, pa.string())})
-    return Answered(fields=(Field(name="QUERY PLAN", oid=TEXT),), table=table)
+    return StatementAnswer(fields=(Field(name="QUERY PLAN", oid=TEXT),), table=table)
 
 
-def _fields_of(made: Shape, statement: Statement, settings: Mapping[str, str]) -> tuple[Field, ...]:
+def _fields_of(made: ResultShape, statement: RoutedStatement, settings: Mapping[str, str]) -> tuple[Field, ...]:
     """Returns the columns of a query's answer, with those of its intervals where a connection asks for them."""
     is_exact = not statement.placeholders
     added = names_beside([name for name, _ in made.columns], _numbers(made)) if settings.get(INTERVALS) == "on" else {}
@@ -314,7 +318,7 @@ def _fields_of(made: Shape, statement: Statement, settings: Mapping[str, str]) -
     return tuple(fields)
 
 
-def _answer_table(result: Result, made: Shape, fields: tuple[Field, ...]) -> pa.Table:
+def _answer_table(result: Result, made: ResultShape, fields: tuple[Field, ...]) -> pa.Table:
     """Returns an answer's table with the columns that were described, of the types of the plan."""
     has_intervals = len(fields) > len(made.columns)
     table = with_intervals(result, made.noisy) if has_intervals else result.to_arrow()
@@ -328,7 +332,7 @@ def _answer_table(result: Result, made: Shape, fields: tuple[Field, ...]) -> pa.
     return pa.table(columns, names=table.column_names)
 
 
-def _without_intervals(table: pa.Table, made: Shape, fields: tuple[Field, ...]) -> pa.Table:
+def _without_intervals(table: pa.Table, made: ResultShape, fields: tuple[Field, ...]) -> pa.Table:
     """Returns an answer that no data were asked for, with NULL in the columns of intervals that were described."""
     if len(fields) == len(made.columns):
         return table
@@ -338,7 +342,7 @@ def _without_intervals(table: pa.Table, made: Shape, fields: tuple[Field, ...]) 
     return pa.table(columns, names=[field.name for field in fields])
 
 
-def _numbers(made: Shape) -> frozenset[int]:
+def _numbers(made: ResultShape) -> frozenset[int]:
     return frozenset(place for place in made.noisy if made.columns[place][1].is_numeric)
 
 
@@ -346,7 +350,7 @@ FACTORY = f"{__name__}:open_engine"
 
 
 @contextlib.contextmanager
-def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, Any]]]:
+def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[StatementEngine, dict[str, Any]]]:
     """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
 
     Args:
@@ -371,7 +375,7 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
         Session(catalog, backend=backend, ledger=ledger, analyst=someone)  # whether they belong together
         most = arguments["most_epsilon"]
         caps = Caps(epsilon=None if most is None else parse_amount(most, name="--most-epsilon"))
-        engine = Engine(
+        engine = StatementEngine(
             catalog,
             backend=backend,
             ledger=ledger,

@@ -32,7 +32,7 @@ class Route(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class RoutedStatement:
     """One parsed statement.
 
     Attributes:
@@ -48,7 +48,7 @@ class Statement:
     route: Route
 
 
-def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> Statement:
+def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> RoutedStatement:
     """Returns a parsed statement and where it is answered.
 
     Args:
@@ -71,7 +71,7 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
     tables = list(_tables(tree))
     systems = [table for table in tables if _is_system(table, catalog, system)]
     if tables and not systems:
-        return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.PRIVATE)
+        return RoutedStatement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.PRIVATE)
     if len(systems) < len(tables):
         raise Refusal(
             UNSUPPORTED,
@@ -80,7 +80,7 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
             "Ask two statements.",
             position_of(next(table for table in tables if table not in systems), text),
         )
-    return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.CATALOG)
+    return RoutedStatement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.CATALOG)
 
 
 def _read(text: str) -> tuple[exp.Expr, list[Placeholder]]:

@@ -134,7 +134,7 @@ def network_of(address: str) -> str:
 
 
 @dataclass(slots=True)
-class Guesses:
+class PasswordGuesses:
     """Wrong passwords, and the delay that they cost the next login.
 
     They count for a user and an address together, and for each of both alone; where a user has logged in from an

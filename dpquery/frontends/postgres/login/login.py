@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpquery.frontends.postgres.commands.gucs import Settings, startup_settings
-from dpquery.frontends.postgres.login.lobby import Guesses, network_of
+from dpquery.frontends.postgres.login.lobby import PasswordGuesses, network_of
 from dpquery.frontends.postgres.login.scram import BOUND, PLAIN, Exchange, ScramError
 from dpquery.frontends.postgres.login.shares import Turns
 from dpquery.frontends.postgres.login.users import User, Users
@@ -55,7 +55,7 @@ class Door:
     databases: frozenset[str]
     cancel: Callable[[Channel, wire.Cancel], None]
     named: Callable[[str], None]
-    guesses: Guesses
+    guesses: PasswordGuesses
     turns: Turns
     needs_tls: bool = False
     seconds: float = 10.0

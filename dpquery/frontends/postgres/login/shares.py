@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dpquery.frontends.postgres.wire.answers import NO_MEMORY, Answered, Described, Refusal
+from dpquery.frontends.postgres.wire.answers import NO_MEMORY, Described, Refusal, StatementAnswer
 
 WRITERS = 4
 """Threads that write rows and read long texts."""
@@ -84,7 +84,7 @@ class Turns:
         return own < self.per_user and taken < (self.places - self.reserve if own else self.places)
 
 
-class Held(bytearray):
+class HeldBytes(bytearray):
     """Bytes of a result, which count as their user's until nothing refers to them any more."""
 
     release: Callable[[], None] | None = None
@@ -112,7 +112,7 @@ class Room:
         """How many bytes there are."""
         return self._held.total() - sum(size for _, size in self._given_back.copy())
 
-    def take(self, user: str, size: int) -> Held:
+    def take(self, user: str, size: int) -> HeldBytes:
         """Returns room for a result. Raises Refusal where the user, or the server, holds too much already."""
         self._count()
         if self._held[user] + size > self.per_user:
@@ -122,7 +122,7 @@ class Room:
         if self._held.total() + size > self.most:
             message = f"the results of all connections take more than {self.most >> 20} MB together"
             raise Refusal(NO_MEMORY, message, hint="Ask again later. The charge is kept.")
-        found = Held(size)
+        found = HeldBytes(size)
         self._held[user] += size
         found.release = partial(self._given_back.append, (user, size))
         return found
@@ -147,14 +147,14 @@ MOST_USERS = 64
 COLUMN, ENTRY = 256, 4 << 10
 """Bytes of the words about one column, and of all that is beside: settings, objects of Arrow; roughly."""
 Key = tuple[object, ...]
-Found = TypeVar("Found", Answered, Described)
+Found = TypeVar("Found", StatementAnswer, Described)
 
 
 @dataclass(slots=True)
-class Kept:
+class StatementCache:
     """Descriptions and answers by statement, each user's apart, so that no user displaces another's."""
 
-    _users: OrderedDict[str, OrderedDict[tuple[type, Key], tuple[Answered | Described, int]]] = field(
+    _users: OrderedDict[str, OrderedDict[tuple[type, Key], tuple[StatementAnswer | Described, int]]] = field(
         default_factory=OrderedDict
     )
 
@@ -166,10 +166,10 @@ class Kept:
         found = None if of_user is None else of_user.get((kind, key))
         return found[0] if found is not None and isinstance(found[0], kind) else None
 
-    def keep(self, user: str, key: Key, made: Answered | Described) -> None:
+    def keep(self, user: str, key: Key, made: StatementAnswer | Described) -> None:
         """Keeps it, unless it is long; forgets what came first."""
         size = ENTRY + len(repr(key)) + COLUMN * len(made.fields)
-        size += made.table.nbytes if isinstance(made, Answered) else 0
+        size += made.table.nbytes if isinstance(made, StatementAnswer) else 0
         if not key or size > MOST_OF_ONE:
             return
         of_user = self._users.setdefault(user, OrderedDict())
@@ -205,7 +205,7 @@ class Shares:
 
     statements: Turns
     room: Room
-    kept: Kept = field(default_factory=Kept)
+    kept: StatementCache = field(default_factory=StatementCache)
     _writing: Turns = field(default_factory=lambda: Turns(WRITERS, WRITERS // 2, 1))
     _writers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
 

@@ -16,7 +16,7 @@ from dpquery.frontends.postgres.pg_catalog.relations import ANALYST, Relation, o
 from dpquery.frontends.postgres.wire.oids import BOOL, FLOAT8, INT8, TEXT, field_of
 from dpquery.ledger.entries import State
 from dpquery.ledger.ledger import Ledger
-from dpquery.ledger.schema import Kind
+from dpquery.ledger.schema import EntryKind
 from dpquery.plan.types import BOOLEAN, Value
 from dpquery.units.declarations import Neighbours
 
@@ -173,7 +173,7 @@ def _budget(ledger: Ledger, analyst: str) -> list[Row]:
 
 
 def _releases(ledger: Ledger, analyst: str) -> list[Row]:
-    entries = [entry for entry in ledger.entries() if entry.analyst == analyst and entry.kind is Kind.CHARGE]
+    entries = [entry for entry in ledger.entries() if entry.analyst == analyst and entry.kind is EntryKind.CHARGE]
     return [
         (i, e.time, float(e.loss.epsilon), float(e.loss.rho), float(e.loss.delta), e.state is State.ANSWERED, e.query)
         for i, e in enumerate(entries, start=1)

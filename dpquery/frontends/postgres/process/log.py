@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpquery.frontends.postgres.login.users import User
-from dpquery.frontends.postgres.wire.answers import Answered, Refusal
+from dpquery.frontends.postgres.wire.answers import Refusal, StatementAnswer
 from dpquery.kernel.failures import cause_of
 
 LOGGER = logging.getLogger("dpquery.server")
@@ -22,7 +22,7 @@ KEPT_REFUSALS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedStatement:
     """One statement that was refused: when (UTC), whose, and with which SQLSTATE and words."""
 
     time: str
@@ -37,11 +37,11 @@ class Counts:
 
     totals: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: float = 0.0
-    refused: deque[Refused] = field(default_factory=lambda: deque(maxlen=KEPT_REFUSALS))
+    refused: deque[RefusedStatement] = field(default_factory=lambda: deque(maxlen=KEPT_REFUSALS))
 
 
 @dataclass(slots=True)
-class Log:
+class ConnectionLog:
     """The lines of one connection, which all name its number."""
 
     counts: Counts
@@ -75,7 +75,7 @@ class Log:
         """A client is gone."""
         self._say("disconnected")
 
-    def answered(self, user: User, answered: Answered, seconds: float) -> None:
+    def answered(self, user: User, answered: StatementAnswer, seconds: float) -> None:
         """A statement was answered; its notices say what it cost."""
         self.counts.totals["statements", "answered"] += 1
         self.counts.seconds += seconds
@@ -90,7 +90,7 @@ class Log:
         self.counts.totals["refusals", refusal.sqlstate] += 1
         time = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
         self.counts.refused.append(
-            Refused(time=time, analyst=user.analyst, sqlstate=refusal.sqlstate, message=refusal.message)
+            RefusedStatement(time=time, analyst=user.analyst, sqlstate=refusal.sqlstate, message=refusal.message)
         )
         self._say("refused", analyst=user.analyst, sqlstate=refusal.sqlstate)
 

@@ -11,7 +11,7 @@ from typing import Any
 from dpquery.errors import BackendError
 from dpquery.frontends.postgres.process import serialization
 from dpquery.frontends.postgres.process.log import LOGGER
-from dpquery.frontends.postgres.process.supervisor import Call, Reply, Supervisor, SupervisorSettings
+from dpquery.frontends.postgres.process.supervisor import Reply, RunningRequest, Supervisor, SupervisorSettings
 from dpquery.frontends.postgres.wire.answers import Refusal
 
 PATIENCE = 15.0
@@ -45,7 +45,7 @@ class Pool:
     epoch: int = 0
     _engines: list[Supervisor] = field(default_factory=list)
     _started: set[Supervisor] = field(default_factory=set)
-    _waiting: dict[Call, Refusal] = field(default_factory=dict)
+    _waiting: dict[RunningRequest, Refusal] = field(default_factory=dict)
     _last: int = 0
     _old: int = 0
     _replacing: asyncio.Task[None] | None = None
@@ -101,24 +101,24 @@ class Pool:
 
     def begin(
         self, words: dict[str, Any], take: Callable[[int], bytearray] = bytearray, *, is_long: bool = False
-    ) -> Call:
-        """Returns a request that runs, or waits for a process; the arguments are as of `Call`."""
+    ) -> RunningRequest:
+        """Returns a request that runs, or waits for a process; the arguments are as of `RunningRequest`."""
         loop = asyncio.get_running_loop()
-        call = Call(loop.create_future(), self.settings.tick, take, words=words, is_long=is_long)
+        call = RunningRequest(loop.create_future(), self.settings.tick, take, words=words, is_long=is_long)
         if not self._ask(call):
             self._waiting[call] = starting()
             loop.call_later(PATIENCE, self._give_up, call)
         return call
 
     @staticmethod
-    async def finish(call: Call) -> Reply:
+    async def finish(call: RunningRequest) -> Reply:
         """Waits for the reply. Raises the Refusal that it is, or the one that the call was cancelled for."""
         words, table = await asyncio.shield(call.reply)
         if "refusal" in words:
             raise serialization.to_refusal(words)
         return words, table
 
-    def _ask(self, call: Call) -> bool:
+    def _ask(self, call: RunningRequest) -> bool:
         """Asks the process that suits best, of those that are to stay if there is one; says whether it did."""
         ready = [one for one in self._engines if one.is_ready]
         chosen = [one for one in ready if one.number > self._old] or ready
@@ -134,7 +134,7 @@ class Pool:
             if call.is_over or self._ask(call):
                 del self._waiting[call]
 
-    def _give_up(self, call: Call) -> None:
+    def _give_up(self, call: RunningRequest) -> None:
         """Refuses what still waits."""
         if (why := self._waiting.pop(call, None)) is not None:
             call.fail(why)
@@ -150,7 +150,7 @@ class Pool:
         if self._replacing is None or self._replacing.done():
             self._replacing = asyncio.get_running_loop().create_task(self._replace())
 
-    def _is_stale(self, engine: Supervisor, call: Call, why: Refusal) -> None:
+    def _is_stale(self, engine: Supervisor, call: RunningRequest, why: Refusal) -> None:
         """Has a call answered by a process that has opened the new data, once there is one."""
         if engine.number > self._old or self._replacing is None or self._replacing.done():
             self.renew()

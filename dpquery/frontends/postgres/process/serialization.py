@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpquery.frontends.postgres.wire.answers import Answered, DataChanged, Described, Field, Refusal, failed
+from dpquery.frontends.postgres.wire.answers import DataChanged, Described, Field, Refusal, StatementAnswer, failed
 
 HEAD = struct.Struct(">III")
 """Of a frame: the number of its request, the bytes of its JSON, the bytes of its table."""
@@ -59,7 +59,7 @@ def to_value(written: Any) -> object:
     return KINDS[name][2](text)
 
 
-def of_answered(answered: Answered) -> tuple[dict[str, Any], pa.Buffer]:
+def of_answered(answered: StatementAnswer) -> tuple[dict[str, Any], pa.Buffer]:
     """Returns an answer as words and a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, answered.table.schema) as stream:
@@ -68,14 +68,14 @@ def of_answered(answered: Answered) -> tuple[dict[str, Any], pa.Buffer]:
     return {"fields": fields, "notices": answered.notices, "lasts": answered.is_lasting}, sink.getvalue()
 
 
-def to_answered(reply: tuple[dict[str, Any], bytes | bytearray]) -> Answered:
+def to_answered(reply: tuple[dict[str, Any], bytes | bytearray]) -> StatementAnswer:
     """Returns the answer that `of_answered` has written."""
     words, table = reply
     try:
         read = pa.ipc.open_stream(table).read_all()
         read.validate(full=True)
         fields, notices = _to_fields(words["fields"]), tuple(map(str, words["notices"]))
-        return Answered(fields=fields, table=read, notices=notices, is_lasting=bool(words["lasts"]))
+        return StatementAnswer(fields=fields, table=read, notices=notices, is_lasting=bool(words["lasts"]))
     except (pa.ArrowInvalid, KeyError, TypeError, ValueError):
         raise failed() from None
 

@@ -55,7 +55,7 @@ class SupervisorSettings:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class RunningRequest:
     """One request that runs. `cancel` ends it; `reason` is what its client is told.
 
     The client is told at the next tick of the server, a public grid of time, independent of the engine: when
@@ -125,7 +125,7 @@ class Supervisor:
     settings: SupervisorSettings
     number_of: Callable[[], int]
     came: Callable[[], None]
-    stale: Callable[[Supervisor, Call, Refusal], None]
+    stale: Callable[[Supervisor, RunningRequest, Refusal], None]
     about: dict[str, Any] = field(default_factory=dict)
     number: int = 0
     restarts: int = 0
@@ -133,7 +133,7 @@ class Supervisor:
     _is_leaving: bool = False
     _process: asyncio.subprocess.Process | None = None
     _writer: asyncio.StreamWriter | None = None
-    _calls: dict[int, Call] = field(default_factory=dict)
+    _calls: dict[int, RunningRequest] = field(default_factory=dict)
     _given_up: set[int] = field(default_factory=set)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _watcher: asyncio.Task[None] | None = None
@@ -240,7 +240,7 @@ class Supervisor:
         assert self._writer is not None
         self._writer.write(bytes(serialization.frame(number, words)[0]))
 
-    def load(self, call: Call) -> tuple[bool, int, int]:
+    def load(self, call: RunningRequest) -> tuple[bool, int, int]:
         """Returns less, the better it is to ask this process: whether the call would wait for a thread, and how many
         statements run, long ones counted as several; a long one is better asked where most other long ones run."""
         now = asyncio.get_running_loop().time()
@@ -253,7 +253,7 @@ class Supervisor:
         """How many statements run."""
         return len(self._calls)
 
-    def run(self, call: Call) -> None:
+    def run(self, call: RunningRequest) -> None:
         """Asks the process. It has to be ready."""
         number = next(self._numbers) % (1 << 32) or next(self._numbers)
         call.send, call.begun = lambda message: self._cancel(number, message), asyncio.get_running_loop().time()

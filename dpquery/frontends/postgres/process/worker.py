@@ -23,7 +23,7 @@ from typing import Any
 from dpquery.cancelling import Cancellation, cancellable
 from dpquery.errors import DPQueryError
 from dpquery.frontends.postgres.process import serialization
-from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Refusal, failed
+from dpquery.frontends.postgres.wire.answers import Answerer, Refusal, StatementRequest, failed
 from dpquery.frontends.postgres.wire.columns import stored
 from dpquery.kernel.failures import OPERATOR, cause_of
 
@@ -89,7 +89,7 @@ class Worker:
                 oids = tuple(words["oids"])
                 described = self._answerer.describe(words["text"], oids, words["analyst"], words["settings"])
                 return serialization.of_described(described), b""
-            asked = Asked(
+            asked = StatementRequest(
                 text=words["text"],
                 parameters=tuple(map(serialization.to_value, words["parameters"])),
                 analyst=words["analyst"],

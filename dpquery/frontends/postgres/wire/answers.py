@@ -31,7 +31,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class StatementRequest:
     """One SQL statement of one analyst.
 
     Attributes:
@@ -61,7 +61,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class StatementAnswer:
     """An answer.
 
     Attributes:
@@ -116,11 +116,11 @@ class Answerer(Protocol):
         """Returns what a statement takes and gives; reads no data and charges nothing. OID 0 leaves a type open."""
         ...
 
-    def answer(self, asked: Asked) -> Answered:
+    def answer(self, asked: StatementRequest) -> StatementAnswer:
         """Returns the answer to a statement; charges at most once. Only a failed engine (58030) leaves a charge."""
         ...
 
-    def explain(self, asked: Asked) -> Answered:
+    def explain(self, asked: StatementRequest) -> StatementAnswer:
         """Returns what a statement would measure and cost, as lines of text; reads no data and charges nothing."""
         ...
 

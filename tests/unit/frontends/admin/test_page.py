@@ -18,10 +18,10 @@ from starlette.testclient import TestClient
 import dpquery as dp
 from dpquery.errors import DPQueryError
 from dpquery.frontends.admin.app import application
-from dpquery.frontends.admin.overview import Watch
+from dpquery.frontends.admin.overview import LedgerWatch
 from dpquery.frontends.admin.serving import OwnersPage
 from dpquery.frontends.postgres.login.tokens import read_token
-from dpquery.frontends.postgres.process.log import Refused
+from dpquery.frontends.postgres.process.log import RefusedStatement
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from tests.waiting import PATIENCE
@@ -32,7 +32,7 @@ class Counted:
     """A server that did nothing, or what a test says."""
 
     open: int = 0
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedStatement] = field(default_factory=list)
     metrics: str = "# TYPE dpquery_connections_open gauge\ndpquery_connections_open 3\n"
 
 
@@ -57,7 +57,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def client(ledger: Ledger, server: Counted | None = None) -> TestClient:
-    app = application(Watch(ledger, ["alice", "bob"]), server or Counted(), TOKEN)
+    app = application(LedgerWatch(ledger, ["alice", "bob"]), server or Counted(), TOKEN)
     return TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
 
 
@@ -66,14 +66,14 @@ def client(ledger: Ledger, server: Counted | None = None) -> TestClient:
     "sent", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Cookie": "dpquery-owner=x"}]
 )
 def test_without_the_token_nothing_is_shown(ledger: Ledger, path: str, sent: dict[str, str]) -> None:
-    app = application(Watch(ledger), Counted(), TOKEN)
+    app = application(LedgerWatch(ledger), Counted(), TOKEN)
     answer = TestClient(app).get(path, headers=sent)
     assert answer.status_code == 401
     assert "shop" not in answer.text and "alice" not in answer.text
 
 
 def test_the_token_in_the_address_becomes_a_cookie(ledger: Ledger) -> None:
-    browser = TestClient(application(Watch(ledger), Counted(), TOKEN))
+    browser = TestClient(application(LedgerWatch(ledger), Counted(), TOKEN))
     entered = browser.get("/", params={"token": TOKEN}, follow_redirects=False)
     assert entered.status_code == 303 and entered.headers["location"] == "/"
     cookie = entered.headers["set-cookie"].lower()
@@ -84,11 +84,13 @@ def test_the_token_in_the_address_becomes_a_cookie(ledger: Ledger) -> None:
 
 def test_a_short_token_is_refused(ledger: Ledger) -> None:
     with pytest.raises(ValueError, match="16"):
-        application(Watch(ledger), Counted(), "short")
+        application(LedgerWatch(ledger), Counted(), "short")
 
 
 def test_accounts_entries_and_refusals_are_shown(ledger: Ledger) -> None:
-    refused = Refused(time="2026-01-01 10:00:00", analyst="bob", sqlstate="42501", message="denied for rows <b>")
+    refused = RefusedStatement(
+        time="2026-01-01 10:00:00", analyst="bob", sqlstate="42501", message="denied for rows <b>"
+    )
     text = client(ledger, Counted(open=1, refused=[refused])).get("/").text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
     plain = [re.sub(r"<[^>]*>|\s+", " ", row).split() for row in rows]
@@ -132,7 +134,7 @@ def test_the_page_says_what_any_budget_means(tmp_path: Path, budget: dict[str, o
 
 
 def test_a_ledger_that_lost_entries_is_told(ledger: Ledger, tmp_path: Path) -> None:
-    watch = Watch(ledger)
+    watch = LedgerWatch(ledger)
     page = TestClient(application(watch, Counted(), TOKEN), headers={"Authorization": f"Bearer {TOKEN}"})
     file = tmp_path / "shop.ledger"
     content = file.read_bytes()
@@ -184,7 +186,7 @@ def test_a_token_is_kept_in_a_file_of_the_owner_alone(tmp_path: Path) -> None:
 
 
 def test_it_serves_and_stops(ledger: Ledger) -> None:
-    with OwnersPage(Watch(ledger), Counted(), TOKEN, host="127.0.0.1", port=0) as page:
+    with OwnersPage(LedgerWatch(ledger), Counted(), TOKEN, host="127.0.0.1", port=0) as page:
         address = f"http://127.0.0.1:{page.port}/"
         asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {TOKEN}"})
         with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
@@ -196,7 +198,7 @@ def test_it_serves_and_stops(ledger: Ledger) -> None:
         refused.value.close()
         assert refused.value.code == 400
         with pytest.raises(DPQueryError, match="cannot listen"):
-            OwnersPage(Watch(ledger), Counted(), TOKEN, host="127.0.0.1", port=page.port)
+            OwnersPage(LedgerWatch(ledger), Counted(), TOKEN, host="127.0.0.1", port=page.port)
         port = page.port
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -204,4 +206,4 @@ def test_it_serves_and_stops(ledger: Ledger) -> None:
 
 def test_it_listens_on_the_machine_itself_alone(ledger: Ledger) -> None:
     with pytest.raises(DPQueryError, match="no TLS"):
-        OwnersPage(Watch(ledger), Counted(), TOKEN, host="0.0.0.0", port=0)
+        OwnersPage(LedgerWatch(ledger), Counted(), TOKEN, host="0.0.0.0", port=0)

@@ -15,9 +15,9 @@ from dpquery.frontends.page import logins as visits_module
 from dpquery.frontends.page.app import COOKIE, application
 from dpquery.frontends.page.chart import MOST_BARS, charts
 from dpquery.frontends.page.logins import IDLE, MOST_OF_ONE, Visits
-from dpquery.frontends.page.server_client import Answer, Column, Place, Refused, _columns
+from dpquery.frontends.page.server_client import Answer, AnswerColumn, ServerAddress, ServerRefusal, _columns
 
-PLACE = Place(host="127.0.0.1", port=1, database="shop")
+PLACE = ServerAddress(host="127.0.0.1", port=1, database="shop")
 HOSTILE = "SELECT '<script>alert(1)</script>' AS \"x\" {{ 7 * 191 }}"
 NAN = float("nan")
 
@@ -47,8 +47,8 @@ class Scripted:
 
     def ask(self, text: str, loss: Any) -> Answer:
         self.asked.append(("ask", text, loss))
-        region = Column(name="region", cells=("<east>", "west"), values=("<east>", "west"))
-        n = Column(name="n", cells=("5 ± 1", "NULL"), values=(5, None), lows=(4.0, NAN), highs=(6.0, NAN))
+        region = AnswerColumn(name="region", cells=("<east>", "west"), values=("<east>", "west"))
+        n = AnswerColumn(name="n", cells=("5 ± 1", "NULL"), values=(5, None), lows=(4.0, NAN), highs=(6.0, NAN))
         return Answer(columns=(region, n), notices=("charged <epsilon>",), is_cut=False)
 
     def budget(self) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def asker() -> Scripted:
 def browser(asker: Scripted) -> Iterator[TestClient]:
     def login(user: str, password: str) -> Any:
         if password != "right":
-            raise Refused(Stated())
+            raise ServerRefusal(Stated())
         return asker
 
     with TestClient(application(PLACE, ("page.test",), login=login), base_url="http://page.test") as made:
@@ -163,7 +163,7 @@ def test_names_of_other_hosts_and_long_forms_are_refused(browser: TestClient, as
 
 def test_a_refusal_marks_its_place_and_a_lost_connection_ends_the_visit(browser: TestClient, asker: Scripted) -> None:
     word = entered(browser)
-    asker.error = Refused(Stated())
+    asker.error = ServerRefusal(Stated())
     shown = browser.post("/ask", data={"form": word, "sql": "SELECT foo FROM t", "do": "price"})
     assert "no &lt;b&gt;table" in shown.text and asker.closed
     assert "password" in browser.get("/").text
@@ -199,9 +199,9 @@ def test_columns_are_told_from_the_ends_of_their_intervals() -> None:
     ]
 
 
-def column(name: str, values: tuple[Any, ...], half: float | None = None) -> Column:
+def column(name: str, values: tuple[Any, ...], half: float | None = None) -> AnswerColumn:
     ends = {} if half is None else {"lows": tuple(v - half for v in values), "highs": tuple(v + half for v in values)}
-    return Column(name=name, cells=tuple(map(str, values)), values=values, **ends)
+    return AnswerColumn(name=name, cells=tuple(map(str, values)), values=values, **ends)
 
 
 @pytest.mark.parametrize(
@@ -230,5 +230,5 @@ def test_one_row_or_no_noise_has_no_chart() -> None:
 
 def test_other_machines_must_show_a_certificate() -> None:
     assert PLACE.options["sslmode"] == "prefer"
-    far = Place(host="db.example", port=5433, database="shop", ca="ca.pem")
+    far = ServerAddress(host="db.example", port=5433, database="shop", ca="ca.pem")
     assert far.options["sslmode"] == "verify-full" and far.options["sslrootcert"] == "ca.pem"

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpquery as dp
-from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.columns import FrameColumn
 from dpquery.frontends.pandas.query_text import Condition, condition_of
 
 COLUMNS = {
-    "age": Column(name="age", type="int64", nullable=False),
-    "x": Column(name="x", type="float64"),
-    "n": Column(name="n", type="int64", is_missing_unknown=True),
-    "sex": Column(name="sex", type="text"),
-    "day": Column(name="day", type="timestamp"),
-    "ok": Column(name="ok", type="boolean"),
-    'a"b; --': Column(name='a"b; --', type="int64", nullable=False),
+    "age": FrameColumn(name="age", type="int64", nullable=False),
+    "x": FrameColumn(name="x", type="float64"),
+    "n": FrameColumn(name="n", type="int64", is_missing_unknown=True),
+    "sex": FrameColumn(name="sex", type="text"),
+    "day": FrameColumn(name="day", type="timestamp"),
+    "ok": FrameColumn(name="ok", type="boolean"),
+    'a"b; --': FrameColumn(name='a"b; --', type="int64", nullable=False),
 }
 
 

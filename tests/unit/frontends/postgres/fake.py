@@ -17,7 +17,14 @@ import pyarrow as pa
 from dpquery.cancelling import interruptible
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.frontends.postgres.wire import oids
-from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal, refusal_of
+from dpquery.frontends.postgres.wire.answers import (
+    Described,
+    Field,
+    Refusal,
+    StatementAnswer,
+    StatementRequest,
+    refusal_of,
+)
 
 OIDS = {
     "bool": oids.BOOL,
@@ -74,11 +81,11 @@ class Fake:
         made = self._rows(text, (None,) * len(parameters), "LIMIT 0")
         return Described(parameters=tuple(parameters), fields=_fields(made))
 
-    def answer(self, asked: Asked) -> Answered:
+    def answer(self, asked: StatementRequest) -> StatementAnswer:
         word = asked.text.strip().split()[0].lower()
         if asked.text.strip() == "SELECT charges":
             table = pa.table({"charges": pa.array([self._charged])})
-            return Answered(fields=_fields(table), table=table)
+            return StatementAnswer(fields=_fields(table), table=table)
         if word == "crash":
             os._exit(3)
         if word == "leak":
@@ -92,13 +99,13 @@ class Fake:
             raise refusal_of(DataChangedError("the data have changed"))
         if word in ("wait", "version", "process"):
             table = pa.table({"process": pa.array([os.getpid()]), "version": pa.array([self._version])})
-            return Answered(fields=_fields(table), table=table)
+            return StatementAnswer(fields=_fields(table), table=table)
         if "dp.budget" in asked.text:
             table = pa.table({"currency": ["epsilon"], "remaining": [0.75]})
-            return Answered(fields=_fields(table), table=table)
+            return StatementAnswer(fields=_fields(table), table=table)
         if word == "whoami":
             table = pa.table({"analyst": pa.array([asked.analyst]), "e": [asked.settings.get("dpquery.epsilon", "")]})
-            return Answered(fields=_fields(table), table=table)
+            return StatementAnswer(fields=_fields(table), table=table)
         if word not in ("select", "with", "values"):
             raise Refusal("42501", "only queries are answered", hint="Write a SELECT.", position=1)
         notices: tuple[str, ...] = ()
@@ -106,11 +113,11 @@ class Fake:
             self._charged += 1
             notices = ("charged epsilon 0.1",)
         table = self._rows(asked.text, asked.parameters, "")
-        return Answered(fields=_fields(table), table=table, notices=notices)
+        return StatementAnswer(fields=_fields(table), table=table, notices=notices)
 
-    def explain(self, asked: Asked) -> Answered:
+    def explain(self, asked: StatementRequest) -> StatementAnswer:
         table = pa.table({"QUERY PLAN": pa.array(["price: epsilon 0.1", "error95: 12"])})
-        return Answered(fields=_fields(table), table=table)
+        return StatementAnswer(fields=_fields(table), table=table)
 
     def _rows(self, text: str, parameters: tuple[object, ...], limit: str) -> pa.Table:
         with self._root.cursor() as cursor, interruptible(cursor.interrupt):

@@ -12,8 +12,8 @@ from dpquery.frontends.postgres.login.lobby import (
     HALF_LIFE,
     LONGEST_DELAY,
     MOST_KNOWN,
-    Guesses,
     Lobby,
+    PasswordGuesses,
     network_of,
 )
 
@@ -89,7 +89,7 @@ def test_ipv6_addresses_of_one_network_are_one() -> None:
 
 def test_wrong_passwords_cost_time_and_time_forgives() -> None:
     now = [0.0]
-    guesses = Guesses(lambda: now[0])
+    guesses = PasswordGuesses(lambda: now[0])
     guesses.right("home", "alice")
     delays = []
     for _ in range(50):
@@ -107,7 +107,7 @@ def test_wrong_passwords_cost_time_and_time_forgives() -> None:
 
 @pytest.mark.parametrize("user", ["alice", ""])
 def test_what_is_remembered_is_bounded(user: str) -> None:
-    guesses = Guesses(lambda: 0.0)
+    guesses = PasswordGuesses(lambda: 0.0)
     for i in range(2 * MOST_KNOWN):
         guesses.wrong(f"address {i}", f"{user}{i}")
         guesses.right(f"address {i}", f"{user}{i}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpquery.frontends.postgres.process import supervisor
-from dpquery.frontends.postgres.process.supervisor import Call
+from dpquery.frontends.postgres.process.supervisor import RunningRequest
 from dpquery.frontends.postgres.wire.answers import Refusal, failed
 
 LATE = Refusal("57014", "canceling statement due to statement timeout")
@@ -29,12 +29,12 @@ class Clock:
         self.calls.append((when, callback))
 
 
-def cancelled(monkeypatch: pytest.MonkeyPatch, now: float, tick: float) -> tuple[Call, Clock, list[Any]]:
+def cancelled(monkeypatch: pytest.MonkeyPatch, now: float, tick: float) -> tuple[RunningRequest, Clock, list[Any]]:
     """Returns a call that was cancelled at a moment, its clock and what was sent to the engine."""
     clock, sent = Clock(now), list[Any]()
     monkeypatch.setattr(supervisor.asyncio, "get_running_loop", lambda: clock)  # type: ignore[attr-defined]
     loop = asyncio.new_event_loop()
-    call = Call(loop.create_future(), tick, send=sent.append)
+    call = RunningRequest(loop.create_future(), tick, send=sent.append)
     call.cancel(LATE)
     loop.close()
     return call, clock, sent
@@ -66,7 +66,7 @@ def test_only_the_first_reason_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("engine", [lambda call: call.answer({"about": 1}, b"rows"), lambda call: call.fail(failed())])
 def test_what_the_engine_does_until_the_tick_makes_no_difference(
-    monkeypatch: pytest.MonkeyPatch, engine: Callable[[Call], None]
+    monkeypatch: pytest.MonkeyPatch, engine: Callable[[RunningRequest], None]
 ) -> None:
     call, clock, _ = cancelled(monkeypatch, 1.0, 0.25)
     engine(call)
