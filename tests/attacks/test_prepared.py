@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpquery as dp
+from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.duckdb.shards import run_each
 from dpquery.data.prepared import CODE, MANIFEST
@@ -43,6 +46,8 @@ tables:
     public: true
     columns: {name: {type: text}}
 """
+ROWS_ALONE = re.sub("    unit: .*\n", "", CATALOG.replace("privacy_unit: customer", "privacy_unit: row"))
+"""The same, where each row is a unit."""
 COUNT = "SELECT COUNT(*) AS n FROM items"
 
 
@@ -353,10 +358,19 @@ def test_a_file_that_changes_under_a_session_ends_it(shop: Shop, shards: int) ->
         shop.connect()
 
 
+@pytest.mark.parametrize("table", ["items", "colours"])
+def test_a_file_of_a_table_without_owners_that_changes_under_a_session_ends_it(tmp_path: Path, table: str) -> None:
+    shop = Shop(tmp_path, ROWS_ALONE)
+    session = shop.connect()
+    os.utime(_first(shop, table), (1, 1))
+    with pytest.raises(BackendError, match="changed"):
+        session.sql(COUNT, epsilon="1")
+    assert not shop.ledger.entries()
+
+
 def test_a_file_that_changes_between_shards_ends_the_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each row is a unit: it would be in a shard of one state, and in another one of the next."""
-    catalog = CATALOG.replace("privacy_unit: customer", "privacy_unit: row").replace("    unit: id\n", "")
-    shop = Shop(tmp_path, catalog.replace("    unit: {via: orders, on: {number: number}}\n", ""))
+    shop = Shop(tmp_path, ROWS_ALONE)
     read = run_each
 
     def changing(*given: Any) -> None:
@@ -376,6 +390,7 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "a unit in all shards": ("held.shard AS", "(row_number() OVER () % 3) AS"),
     "one number for two units": ("held.code AS", "held.code // 2 AS"),
+    "other steps": (' AS " step price"', ' + 1 AS " step price"'),
     "numbers of other units": ("held.code AS", "held.code + 1 AS"),
     "rows left out": (" AS given JOIN", " AS given JOIN (SELECT 1 LIMIT 0) AS nothing ON TRUE JOIN"),
     "rows twice": (" AS given JOIN", " AS given CROSS JOIN range(2) JOIN"),
@@ -400,6 +415,64 @@ def test_what_was_written_wrongly_is_not_kept(shop: Shop, case: str, monkeypatch
     assert shop.text == before
     assert [path.name for path in shop.place.iterdir() if path.is_dir()] == [shop.made.name]
     shop.connect()
+
+
+MISPLACED = {
+    "units in shards of others": (r"^(CREATE TABLE placed AS SELECT unit, )", r"\1 2 - "),
+    "units with two numbers": (r"^CREATE TABLE placed AS (.*)$", r"CREATE TABLE placed AS \1, range(2)"),
+    "one number for two units": (r"^(CREATE OR REPLACE TABLE held.* CAST\(code)", r"\1 // 2"),
+}
+
+
+@pytest.mark.parametrize("case", MISPLACED)
+def test_units_whose_places_were_written_wrongly_are_not_kept(
+    shop: Shop, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect before anything is written: all rows agree with the tables of units, and these are wrong."""
+    before, run, changed = shop.text, Preparing._run, list[str]()
+
+    def wrong(self: Preparing, text: str) -> list[tuple[Any, ...]]:
+        given = re.sub(*MISPLACED[case], text)
+        changed.extend({given} - {text})
+        return run(self, given)
+
+    monkeypatch.setattr(Preparing, "_run", wrong)
+    with pytest.raises(BackendError, match="failed their check after writing"):
+        shop.prepare()
+    assert changed and shop.text == before
+
+
+@pytest.mark.parametrize("code", ["{} // 2", "{} + 7", "COALESCE({}, 1)", "COALESCE({}, 7)", "NULLIF({}, 2)", "{}"])
+def test_codes_that_were_written_wrongly_are_not_kept(
+    tmp_path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two strings, one of which is no key, or of NULL. The last ones are right."""
+    colour = "columns: {colour: {type: text, keys: [red, blue], nullable: true}, "
+    head, _, items = CATALOG.partition("  items:")
+    declared, given = dp.Catalog.from_yaml(f"{head}  items:{items.replace('columns: {', colour, 1)}"), sources()
+    given["items"]["colour"] = ["red", "green", None] * 27
+    ledger, further = dp.create_ledger(declared, tmp_path / "ledger"), FurtherColumns.further
+
+    def wrong(self: FurtherColumns) -> dict[str, str]:
+        return {
+            name: re.sub(r'"codes of \w+ in items".code', lambda found: code.format(found[0]), sql)
+            for name, sql in further(self).items()
+        }
+
+    monkeypatch.setattr(FurtherColumns, "further", wrong)
+    expected = contextlib.nullcontext() if code == "{}" else pytest.raises(BackendError, match="failed their check")
+    with expected:
+        dp.prepare(declared, given, tmp_path / "data", ledger=ledger, shards=3)
+
+
+@pytest.mark.parametrize("more", [" LIMIT 3", " CROSS JOIN range(2)"])
+def test_rows_that_are_units_and_were_written_wrongly_are_not_kept(
+    tmp_path: Path, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, rows = Shop(tmp_path, ROWS_ALONE), Preparing._rows
+    monkeypatch.setattr(Preparing, "_rows", lambda *given: rows(*given) + more)
+    with pytest.raises(BackendError, match="failed their check after writing"):
+        shop.prepare()
 
 
 def test_a_folder_of_other_files_is_left_alone(shop: Shop, tmp_path: Path) -> None:

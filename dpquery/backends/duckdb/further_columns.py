@@ -72,18 +72,37 @@ class FurtherColumns:
 
     def further(self) -> dict[str, str]:
         """Returns SQL for each of them by its name, over the declared columns as `declared` and `codes`."""
+        codes = {code_of(c): f"CAST({self._codes(c)}.code AS {self._widths[c]})" for c in self.forms.keys}
+        return self._steps() | codes
+
+    def _steps(self) -> dict[str, str]:
         made = dict[str, str]()
         for column, lattice in self.forms.lattices.items():
             value = lattice_value(f"declared.{quoted(column)}", self._table.columns[column].type, lattice)
             made[step_of(column)] = f"CAST({value} AS {width(lattice.lower, lattice.upper)})"
-        for column in self.forms.keys:
-            made[code_of(column)] = f"CAST({self._codes(column)}.code AS {self._widths[column]})"
         return made
 
     def codes(self) -> str:
         """Returns the joins of `declared` with the codes of strings."""
         made = ((self._codes(column), quoted(column)) for column in self.forms.keys)
         return "".join(f" LEFT JOIN {codes} ON {codes}.value = declared.{column}" for codes, column in made)
+
+    def strings(self) -> str:
+        """Returns the joins of `declared` with the strings that its codes mean."""
+        made = ((self._codes(column), quoted(code_of(column))) for column in self.forms.keys)
+        return "".join(f" LEFT JOIN {codes} ON {codes}.code = declared.{code}" for codes, code in made)
+
+    def wrong(self) -> str:
+        """Returns SQL for whether one of them is not what the declared column says, over `declared` and `strings`: as
+        all strings have different codes, a code is the string's where the string is the code's."""
+        wrong = [f"declared.{quoted(name)} IS DISTINCT FROM {sql}" for name, sql in self._steps().items()]
+        for column in self.forms.keys:
+            value, code = f"declared.{quoted(column)}", f"declared.{quoted(code_of(column))}"
+            wrong += [
+                f"{self._codes(column)}.value IS DISTINCT FROM {value}",
+                f"{value} IS NULL AND {code} IS NOT NULL",
+            ]
+        return " OR ".join(wrong) or "FALSE"
 
     def _codes(self, column: str) -> str:
         """Returns the name of the table of codes of a column."""

@@ -24,12 +24,15 @@ from dpquery.backends.duckdb.row_parts import PART, TOO_LARGE, Cutting
 from dpquery.backends.duckdb.shard_files import (
     block_of,
     cell_of,
+    confused,
     copied,
     dated_by,
     kept,
     order_of,
     owner_of,
     shard_of,
+    told_by_rows,
+    told_by_units,
 )
 from dpquery.backends.duckdb.table_reading import BLOCK
 from dpquery.backends.resources import Resources
@@ -179,8 +182,10 @@ class Preparing(PublicTables):
     def _number_units(self, shards: int | None) -> int:
         """Makes for each table with owners a table of its units: in each block their rows, their shard and number."""
         for i, table in enumerate(self._owned):
-            counted = f'SELECT {quoted(OWNER)} AS unit, {quoted(BLOCK)} AS block, COUNT(*) AS "rows"'
-            self._run(f"CREATE TABLE held{i} AS {counted} FROM ({self._tables.declared(table)}) GROUP BY ALL")
+            by = [quoted(OWNER), *([] if table.blocks is None else [quoted(BLOCK)])]
+            counted = f'SELECT {by[0]} AS unit, {by[-1] if by[1:] else "NULL"} AS block, COUNT(*) AS "rows"'
+            declared = self._tables.declared(table)
+            self._run(f"CREATE TABLE held{i} AS {counted} FROM ({declared}) GROUP BY {', '.join(by)}")
         rows = [self._number(self._rows_of(table)) for table in self._catalog.tables.values() if not table.public]
         count = shards or max(1, -(-max(rows, default=0) // ROWS_OF_SHARD))
         count = count if self._earlier is None else self._earlier.manifest.shards
@@ -215,17 +220,18 @@ class Preparing(PublicTables):
             place = "row_number() OVER (PARTITION BY shard, code IS NULL ORDER BY unit) - 1"
             code = f"CASE WHEN code IS NULL THEN {first} + {place} ELSE code END"
             numbered = f"SELECT unit, shard, {code} AS code FROM placed LEFT JOIN known USING (unit)"
+            self._run(f"CREATE OR REPLACE TABLE units AS {numbered}")
             type = "UINTEGER" if wider == room else "BIGINT"
-            most = f"SELECT COALESCE(MAX(code - (shard + {self._first}) * {wider}), 0) FROM ({numbered})"
-            if self._number(most) < wider:
+            if self._number(f"SELECT COALESCE(MAX(code - (shard + {self._first}) * {wider}), 0) FROM units") < wider:
                 break
         self._require(self._share is None or wider == room)  # the types of all shards are the same
         if self._earlier is not None and type != self._earlier.type_of(self._owned[0].name, CODE, self._run):
             raise Unfit("more units than there is room for")
-        self._run(f"CREATE TABLE units AS SELECT unit, shard, CAST(code AS {type}) AS code FROM ({numbered})")
         self._run("DROP TABLE placed")
+        typed = f"SELECT unit, shard, CAST(code AS {type}) AS code FROM units"
         for i in range(len(self._owned)):  # once, and so that rows are joined with one table, in less memory
-            self._run(f"CREATE OR REPLACE TABLE held{i} AS FROM held{i} JOIN units USING (unit)")
+            self._run(f"CREATE OR REPLACE TABLE held{i} AS FROM held{i} JOIN ({typed}) USING (unit)")
+        self._run("DROP TABLE units")
 
     def _find_changed(self) -> None:
         """Makes for each table with owners a table of the units that have more rows than before, in a block."""
@@ -333,46 +339,34 @@ class Preparing(PublicTables):
         row says how many rows its unit has."""
         for table in self._catalog.tables.values():
             if not table.public and table.name in written:
-                files = [file for shard in written[table.name] for file in shard]
-                scan = self._scan_of(files)
-                self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
+                files, rows = (
+                    [file for shard in written[table.name] for file in shard],
+                    self._number(self._rows_of(table)),
+                )
+                scan = self._scan_of(files, about=rows)
+                self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == rows)
                 self._require(not self._any(self._misread(table, scan)))
                 for file in files if table.name in self.cuts else ():
                     cut, one = self.cuts[table.name], self._scan_of([file])
                     wrong = f"{cell_of(cut, quoted(cut.column))} <> {file.cell}"
                     self._require(not self._any(f"SELECT 1 FROM {one} WHERE {wrong}"))
-        for shard in range(count if self._owned and self._owned[0].name in written else 0):
-            for table in self._owned:
-                self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
-            pairs = " UNION ".join(self._units(written, table, shard) for table in self._owned)
-            wrong = "COUNT(DISTINCT unit) <> COUNT(*) OR COUNT(DISTINCT code) <> COUNT(*)"
-            wrong += f" OR bool_or({shard_of('unit', count)} <> {shard})"
-            self._require(not self._any(f"SELECT 1 FROM ({pairs}) HAVING COALESCE({wrong}, FALSE)"))
+        owned = [(i, table) for i, table in enumerate(self._owned) if table.name in written]
+        for i, table in owned:
+            told = {shard: sums for shard, *sums in self._run(told_by_units(f"held{i}"))}
+            for shard, cells in enumerate(written[table.name]):
+                [read] = self._run(told_by_rows(table, self._scan_of(cells)))
+                self._require(list(read) == told.get(shard, [0, 0]))
+        if owned:
+            self._require(not self._any(confused([f"held{i}" for i, _ in owned], count)))
         self._say("verified")
-
-    def _miscounted(self, table: Table, scan: str) -> str:
-        """Returns a SELECT of units whose rows, in a block, are not as many as each of them says."""
-        rows, block = quoted(ROWS), block_of(table)
-        counted = f"COUNT(*) AS n, MIN({rows}) AS least, MAX({rows}) AS most"
-        grouped = f"SELECT {counted} FROM {scan} GROUP BY {quoted(CODE)}, {block}"
-        return f"SELECT 1 FROM ({grouped}) WHERE n IS DISTINCT FROM least OR n IS DISTINCT FROM most"
 
     def _misread(self, table: Table, scan: str) -> str:
         """Returns a SELECT of rows in which a further column is not what the declared one says."""
         columns = self._columns[table.name]
-        wrong = [f"declared.{quoted(c)} IS DISTINCT FROM {sql}" for c, sql in columns.further().items()]
-        return f"SELECT 1 FROM {scan} AS declared{columns.codes()} WHERE {' OR '.join(wrong) or 'FALSE'}"
+        return f"SELECT 1 FROM {scan} AS declared{columns.strings()} WHERE {columns.wrong()}"
 
-    def _units(self, written: Written, table: Table, shard: int) -> str:
-        """Returns a SELECT of the units of a shard and their numbers."""
-        columns = f"{owner_of(table)} AS unit, {quoted(CODE)} AS code"
-        return f"SELECT DISTINCT {columns} FROM {self._scan(written, table, shard)}"
-
-    def _scan(self, written: Written, table: Table, shard: int) -> str:
-        return self._scan_of(written[table.name][shard])
-
-    def _scan_of(self, files: Iterable[File]) -> str:
-        return parquet_scan((str(self._into / file.name) for file in files), self._key)
+    def _scan_of(self, files: Iterable[File], about: int | None = None) -> str:
+        return parquet_scan((str(self._into / file.name) for file in files), self._key, about=about)
 
     def _require(self, holds: bool) -> None:
         if not holds:

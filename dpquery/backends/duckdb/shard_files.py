@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
 from dpquery.data.cells import Cut
 from dpquery.data.encrypted_files import EncryptionKey
-from dpquery.data.prepared import CODE, OWNER, File, digest_of
+from dpquery.data.prepared import CODE, OWNER, ROWS, File, digest_of
 from dpquery.data.sources import address, quote
 from dpquery.plan.types import DATE, TIMESTAMP
 
@@ -21,7 +21,7 @@ smaller than without compression and read as quickly."""
 
 def shard_of(unit: str, count: int) -> str:
     """Returns SQL for the shard of a unit, the same in all versions of the engine."""
-    return f"CAST(md5_number_lower(CAST({unit} AS VARCHAR)) % {count} AS INTEGER)"
+    return "0" if count == 1 else f"CAST(md5_number_lower(CAST({unit} AS VARCHAR)) % {count} AS INTEGER)"
 
 
 def block_of(table: Table) -> str:
@@ -64,6 +64,35 @@ def copied(text: str, file: Path, said: Mapping[str, str], key: EncryptionKey | 
     """Returns a statement that writes rows to a file, sealed where there is a key, and what it says of itself."""
     footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
     return f"COPY ({text}) TO {quote(address(file, key))} ({FORM}, KV_METADATA {{{footer}}})"
+
+
+_SUMS = (
+    "COALESCE(SUM({times}), 0), COALESCE(SUM(CAST({times} AS HUGEINT) * "
+    'hash(hash(unit, CAST(code AS BIGINT), block, CAST("rows" AS BIGINT)))), 0)'
+)
+"""How many rows there are, and the sum of a hash of what each says of its unit: two tables with the same sums say the
+same, but for a chance of 2^-64."""
+
+
+def told_by_units(held: str) -> str:
+    """Returns a SELECT of each shard and the sums of its rows, by a table of the units, blocks and their rows."""
+    sums = _SUMS.format(times=quoted("rows"))
+    return f"SELECT shard, {sums} FROM {held} GROUP BY shard"
+
+
+def told_by_rows(table: Table, scan: str) -> str:
+    """Returns a SELECT of the same sums, of a shard that was written."""
+    columns = f'{owner_of(table)} AS unit, {quoted(CODE)} AS code, {block_of(table)} AS block, {quoted(ROWS)} AS "rows"'
+    return f"SELECT {_SUMS.format(times=1)} FROM (SELECT {columns} FROM {scan})"
+
+
+def confused(tables: Sequence[str], count: int) -> str:
+    """Returns a SELECT with a row if, by these tables of units, one has two numbers or shards, two have one number, or
+    one is not in the shard that follows from it."""
+    pairs = " UNION ".join(f"SELECT DISTINCT unit, code, shard FROM {table}" for table in tables)
+    wrong = "COUNT(DISTINCT unit) <> COUNT(*) OR COUNT(DISTINCT code) <> COUNT(*)"
+    wrong += f" OR bool_or({shard_of('unit', count)} <> shard)"
+    return f"SELECT 1 FROM ({pairs}) HAVING COALESCE({wrong}, FALSE)"
 
 
 def kept(file: Path, cell: int) -> File:
