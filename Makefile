@@ -1,4 +1,4 @@
-# make demo | test | test-clients | test-mbi | test-spark | check | coverage | slow | mutants | versions | wheel | bench | docs | site
+# make demo | test | test-clients | test-mbi | test-spark | hooks | check | coverage | slow | mutants | versions | wheel | bench | docs | site
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Workers share the cores already.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test tests test-clients test-mbi test-spark check quick lint coverage slow mutants versions wheel bench docs site clean
+.PHONY: demo test tests test-clients test-mbi test-spark hooks check quick lint coverage slow mutants versions wheel bench docs site clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +54,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check conftest.py dpquery tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+hooks: $(READY)
+	$(BIN)/python -m pip install --quiet pre-commit
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
 
 check: $(READY)
 	$(MAKE) --jobs=2 lint quick

@@ -311,13 +311,13 @@ def _lone(folder: Path, queries: int) -> Iterator[ReportLine]:
 
 
 def _just_above(law: NoiseLaw) -> float:
-    """Returns a delta that the chance of a threshold nearly reaches, so that a threshold lower by one is seen."""
+    """Returns a delta that the chance of some tau nearly reaches, so that a tau lower by one is seen."""
     least = next(k for k in range(1, 1000) if tail(law, k) < 0.02)
     return max(1e-4, round(tail(law, least) * 1.001, 12))
 
 
 def _at_the_threshold(folder: Path, queries: int) -> ReportLine:
-    """Returns how well the presence of a group tells apart whether it has one person more, at the threshold."""
+    """Returns how well the presence of a group tells apart whether it has one person more, at tau."""
     text, groups = "SELECT note, COUNT(DISTINCT person) AS n FROM named GROUP BY note", CELLS // 4
     options = Options(epsilon=str(EPSILON), delta="1/40", max_groups=1)
     hall = Hall(_named_catalog(), folder)

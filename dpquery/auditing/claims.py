@@ -62,7 +62,7 @@ def _of_offer(prepared: AuditedPlan) -> Iterator[str]:
 
 
 def _of_selections(prepared: AuditedPlan) -> Iterator[str]:
-    """Yields selections whose threshold shows a group of one unit more often than delta pays for."""
+    """Yields selections whose tau shows a group of one unit more often than delta pays for."""
     laws = iter(prepared.noises)
     delta = sum((budgeted.selection_delta for budgeted in prepared.budgeted.aggregates), Fraction(0))
     if delta > min(prepared.plan.charge.delta, prepared.plan.guarantee.delta):

@@ -116,8 +116,8 @@ def _require_sampled(parameter: Fraction, law: Law) -> None:
 
 
 @lru_cache(maxsize=1024)
-def threshold(noise: NoiseLaw, groups: int, delta: Fraction) -> int:
-    """Returns tau: a group is shown if its noisy number of units is at least tau.
+def least_tau(noise: NoiseLaw, groups: int, delta: Fraction) -> int:
+    """Returns the least tau that delta pays for: a group is shown if its noisy number of units is at least tau.
 
     Args:
         noise: The noise on the number of units.
@@ -189,7 +189,7 @@ def deciding_rounds(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -
 
 
 def tau_of(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> int | None:
-    """Returns the threshold of a selection, of one in rounds that of the last; None where all groups are public."""
+    """Returns the tau of a selection, of one in rounds that of the last; None where all groups are public."""
     aggregate = budgeted.aggregate
     if not aggregate.is_selected:
         return None
@@ -198,7 +198,7 @@ def tau_of(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> int | N
         return -(-rounds[0][-1].tau // WEIGHT)
     if groups is None:
         raise InternalError("a unit may count in any number of groups")
-    return threshold(noises[deciding(aggregate)], groups, budgeted.selection_delta)
+    return least_tau(noises[deciding(aggregate)], groups, budgeted.selection_delta)
 
 
 Recomputed = tuple[tuple[NoiseLaw, ...], int | None]
@@ -206,7 +206,7 @@ Recomputed = tuple[tuple[NoiseLaw, ...], int | None]
 
 
 def recomputed(budgeted: BudgetedAggregate, neighbours: Neighbours) -> Recomputed:
-    """Returns noise and threshold as the plan's own bounds and losses make them.
+    """Returns noise and tau as the plan's own bounds and losses make them.
 
     Raises:
         InternalError, InvalidLossError: Nothing that is sampled exactly causes at most these losses.

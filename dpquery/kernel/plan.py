@@ -141,7 +141,7 @@ class PrivateAggregate:
 
     @cached_property
     def is_selected(self) -> bool:
-        """Whether some key has no public domain, so that groups are shown only above a threshold."""
+        """Whether some key has no public domain, so that groups are shown only from a tau on."""
         return None in [key.domain for key in self.keys]
 
     @cached_property

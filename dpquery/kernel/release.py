@@ -177,7 +177,7 @@ def _select(
     budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[NoiseLaw, ...], tau: int | None, draw: Draw
 ) -> NoisyTable:
     if tau is None:
-        raise InternalError("groups are selected without a threshold")
+        raise InternalError("groups are selected without a tau")
     aggregate, rounds = budgeted.aggregate, deciding_rounds(budgeted, noises)
     same = np.arange(len(exact.numbers[0]))
     noisy = list(_noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw))  # each (groups,)

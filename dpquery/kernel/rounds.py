@@ -75,7 +75,7 @@ def rounds_of(variance: Fraction, groups: int, delta: Fraction) -> tuple[Round, 
             raise InvalidLossError(
                 "the loss asked for makes the noise of a selection too large or too small to be sampled exactly"
             )
-        made.append(Round(variance=noise, tau=_threshold(noise, groups, each)))
+        made.append(Round(variance=noise, tau=_least_tau(noise, groups, each)))
     return tuple(made)
 
 
@@ -112,7 +112,7 @@ def in_rounds(pairs: Pairs, size: int, rounds: tuple[Round, ...], groups: int) -
     return shown, numbers
 
 
-def _threshold(variance: Fraction, groups: int, delta: Fraction) -> int:
+def _least_tau(variance: Fraction, groups: int, delta: Fraction) -> int:
     """Returns the least number found at which a group of one unit is shown with probability at most delta / t, for
     every t up to `groups`: of those from `least` to `most` the largest weight is that of `least`, and the least
     probability that of `most`."""

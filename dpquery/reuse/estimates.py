@@ -31,7 +31,7 @@ class Wanted:
     Attributes:
         asked: Its form in the store; None where it has none, so that nothing stored can serve it.
         facts: What the catalog says of its groups.
-        noises, tau: The noise of each measure, and the threshold of its groups.
+        noises, tau: The noise of each measure, and the tau of its groups.
         ranks: How many ranks each choice may be off; 0 for the rest.
     """
 

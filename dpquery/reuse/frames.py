@@ -86,7 +86,7 @@ class MeasurementFrame:
 
     @cached_property
     def is_selected(self) -> bool:
-        """Whether groups are shown only above a threshold."""
+        """Whether groups are shown only from a tau on."""
         return any(key.domain is None for key in self.keys)
 
     @cached_property

@@ -81,7 +81,7 @@ class StoredRelease:
         facts: What the catalog said of it.
         names: What its keys and its measures are, for people.
         groups: For each key the shown values of its columns, where groups were selected; else None: all are there.
-        tau, delta: The threshold and what it cost, where groups were selected.
+        tau, delta: From which noisy number of units on groups were shown, and what it cost; None where all are public.
         parts: The measures.
         equations: What binds its measures to each other and to further ones.
         families: The quantiles that were chosen together, by their places among the parts, with their targets. A part

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.architecture.package import TRUSTED
+from tests.architecture.package import ROOT, TRUSTED
 
 LONGEST = 100
+NO_PROOF = "a change to the trusted base brings its proof page (git commit --no-verify where none does)"
 PLACE = re.compile(r"[a-z][\w./-]*(?:, [a-z][\w./-]*)*: \S")
 OWN_WORDS = ("Merge ", "Revert ", "fixup! ", "squash! ")
 """How git begins titles of its own."""
@@ -34,7 +35,21 @@ def faults(title: str, files: Sequence[str]) -> list[str]:
         if not any(file.startswith("tests/") for file in files):
             found.append("a change to the trusted base brings a test")
         if not any(file.startswith("docs/proofs/") for file in files):
-            found.append("a change to the trusted base brings its proof page (git commit --no-verify where none does)")
+            found.append(NO_PROOF)
+    return found
+
+
+def since(first: str) -> list[tuple[str, str, list[str]]] | None:
+    """Returns hash, title and files of each commit after this one; None where its history is not here."""
+    log = ("git", "log", "--format=%x00%h %s", "--abbrev=8", "--name-only", f"{first}..HEAD")
+    told = subprocess.run(log, check=False, capture_output=True, text=True, cwd=ROOT)
+    if told.returncode:
+        return None
+    found = []
+    for commit in told.stdout.split("\0")[1:]:
+        head, *files = commit.splitlines()
+        hash, _, title = head.partition(" ")
+        found.append((hash, title, [file for file in files if file]))
     return found
 
 

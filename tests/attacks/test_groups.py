@@ -12,7 +12,7 @@ import pytest
 
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, MissingDeltaError
-from dpquery.kernel.mechanisms import NoiseLaw, threshold
+from dpquery.kernel.mechanisms import NoiseLaw, least_tau
 from dpquery.kernel.plan import Mechanism
 from tests.attacks.clinic import CATALOG, Clinic, frames
 
@@ -65,11 +65,11 @@ def test_groups_without_delta_are_refused(tmp_path: Path) -> None:
 def test_tau_is_that_of_its_own_noise(groups: int, delta: Fraction) -> None:
     """GRP-02: worked out from the laws themselves, for the number of groups that one person may be in."""
     scale, variance = 3, 16
-    laplace = threshold(NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(scale)), groups, delta)
+    laplace = least_tau(NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(scale)), groups, delta)
     q = math.exp(-1 / scale)
     tail = q ** (laplace - 1) / (1 + q)
     assert tail <= delta / groups < tail / q
-    gaussian = threshold(NoiseLaw(mechanism=Mechanism.GAUSSIAN, parameter=Fraction(variance)), groups, delta)
+    gaussian = least_tau(NoiseLaw(mechanism=Mechanism.GAUSSIAN, parameter=Fraction(variance)), groups, delta)
     weights = {k: math.exp(-(k**2) / (2 * variance)) for k in range(-100, 101)}
     total = sum(weights.values())
     beyond = sum(w for k, w in weights.items() if k >= gaussian - 1) / total

@@ -141,7 +141,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     zero_noise(monkeypatch)
     shown = mechanisms.tau_of
     monkeypatch.setattr(mechanisms, "tau_of", lambda *given: None if shown(*given) is None else 1)
-    monkeypatch.setattr(rounds, "_threshold", lambda *_: 1)
+    monkeypatch.setattr(rounds, "_least_tau", lambda *_: 1)
     monkeypatch.setattr(exponential, "rank_of_extreme", lambda *_: 1)
     return Study(tmp_path)
 

@@ -11,7 +11,7 @@ import pytest
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import samplers
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import NoiseLaw, calibrate, calibrated, recomputed, tau_of, threshold
+from dpquery.kernel.mechanisms import NoiseLaw, calibrate, calibrated, least_tau, recomputed, tau_of
 from dpquery.kernel.plan import WEIGHT, BudgetedAggregate, Mechanism, Noise, Weighing
 from dpquery.kernel.release import _rounding, _whole
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, coarsest, sensitivity
@@ -161,5 +161,5 @@ def test_a_threshold_shares_delta_over_the_groups_of_a_unit() -> None:
     budgeted = BudgetedAggregate(aggregate=plan, noise=(LAPLACE,), selection_delta=Fraction(1, 10**6))
     noises, tau = recomputed(budgeted, ADD)
     assert noises[0].parameter == 10 and noises[0].steps == 1
-    assert tau == threshold(noises[0], 5, Fraction(1, 10**6)) == tau_of(budgeted, noises)
+    assert tau == least_tau(noises[0], 5, Fraction(1, 10**6)) == tau_of(budgeted, noises)
     assert noises[0].tail(tau - 1) <= Fraction(1, 5 * 10**6) < noises[0].tail(tau - 2)
