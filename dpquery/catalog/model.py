@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -88,7 +89,7 @@ class Catalog:
             >>> Catalog.load(folder / "clinic.yaml").privacy_unit
             'patient'
         """
-        return _catalog_of_yaml(read_file(path), TreeReading(source=Path(path).name))
+        return _catalog_of_yaml(read_file(path), Path(path).name)
 
     @staticmethod
     def from_yaml(text: str) -> Catalog:
@@ -100,7 +101,7 @@ class Catalog:
             >>> [*Catalog.from_yaml((folder / "clinic.yaml").read_text()).table("visits").columns]
             ['patient', 'region', 'cost']
         """
-        return _catalog_of_yaml(text, TreeReading())
+        return _catalog_of_yaml(text)
 
     def _fill(self, contents: Mapping[str, object]) -> None:
         for name, value in contents.items():
@@ -219,7 +220,9 @@ def _dated(column: ColumnDeclaration) -> tuple[str, Type, str]:
     return column.name, column.type, column.zone
 
 
-def _catalog_of_yaml(text: str, reading: TreeReading) -> Catalog:
+@lru_cache(maxsize=16)  # it never changes, and a program reads the same one again for each session
+def _catalog_of_yaml(text: str, source: str = "") -> Catalog:
+    reading = TreeReading(source=source)
     contents = read_contents(tree_of_yaml(text, reading), reading, is_file=True)
     catalog = object.__new__(Catalog)
     catalog._fill(contents)

@@ -248,7 +248,8 @@ def _histogram(inner: str, steps: Sequence[Value], upper: bool) -> str:
     compared = "<=" if upper else "<"
     arms = " ".join(f"WHEN v {compared} {_literal(step)} THEN {place}" for place, step in enumerate(steps))
     step = f"CASE {arms} ELSE {len(steps)} END"
-    return f"SELECT {step} AS step, COUNT(*) AS n FROM ({inner}) AS t WHERE v IS NOT NULL GROUP BY {step}"
+    stepped = f"SELECT {step} AS step FROM ({inner}) AS t WHERE v IS NOT NULL"  # the steps are written and read once
+    return f"SELECT step, COUNT(*) AS n FROM ({stepped}) AS s GROUP BY step"
 
 
 def _unit(table: Table) -> str | None:
