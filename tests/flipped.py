@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
+
+_nodes = cache(np.polynomial.legendre.leggauss)
 
 
 def flipped(chances: Sequence[float]) -> list[float]:
@@ -14,7 +17,7 @@ def flipped(chances: Sequence[float]) -> list[float]:
     product of 1 - p_s z over all others, a polynomial, which so many nodes integrate exactly.
     """
     p = np.array(chances)
-    nodes, weights = np.polynomial.legendre.leggauss(len(p) // 2 + 1)
+    nodes, weights = _nodes(len(p) // 2 + 1)
     at, weights = (nodes + 1) / 2, weights / 2
     found = []
     for t in range(len(p)):

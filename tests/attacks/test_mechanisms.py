@@ -21,11 +21,10 @@ from dpquery.errors import InvalidLossError
 from dpquery.kernel import samplers
 from dpquery.kernel.loss import rho_within, zcdp_to_approximate
 from dpquery.kernel.plan import Lattice
+from tests.architecture.package import modules
 from tests.attacks.clinic import Clinic, frames
 from tests.attacks.test_planner import planned
 from tests.forking import FORK, fork
-
-PACKAGE = Path(dpquery.__file__).parent
 
 
 def lattices(clinic: Clinic, query: str) -> list[Lattice]:
@@ -74,10 +73,6 @@ def test_zero_and_one_cannot_be_told_from_the_last_digits(tmp_path: Path) -> Non
 SOURCES = {"default_rng", "RandomState", "urandom", "uuid1", "uuid4", "token_bytes"}
 
 
-def _sources() -> dict[str, str]:
-    return {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
-
-
 NONCES_AND_KEYS = ("frontends/admin/", "frontends/page/", "frontends/postgres/")
 """Where salts, nonces and cancel keys are drawn, and never noise."""
 SEALED = "data/encrypted_files.py"
@@ -88,8 +83,9 @@ MADE_UP_DATA = "auditing/"
 
 def test_noise_is_made_nowhere_but_in_the_samplers() -> None:
     """MEC-04, MEC-05: no other module names a source of randomness for noise, and no SQL text draws any."""
-    for name, text in _sources().items():
-        for node in ast.walk(ast.parse(text)):
+    for module in modules():
+        name, text = module.path, module.text
+        for node in ast.walk(module.tree):
             imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             imported += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             keys = {"secrets"} if name.startswith(NONCES_AND_KEYS) else set()

@@ -26,9 +26,11 @@ def differences(
     sums of 0; groups under no public key (NULL, where the public keys do not hold it) are not there; a SUM over no
     rows is 0; and quantiles and modes of groups without rows are some value.
     """
-    text = translated(query, dialect)
-    rows = plain_engine(catalog).execute(text).fetchall()
-    return differences_from(answer, rows, tolerance=tolerance, ordered=ordered, has_sets=_has_grouping_sets(text))
+    tree = sqlglot.parse_one(query, read=dialect)
+    rows = plain_engine(catalog).execute(tree.sql("duckdb")).fetchall()
+    # NULL in a key may then mean that the key is rolled up; no row is left out of the plain answer.
+    has_sets = tree.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+    return differences_from(answer, rows, tolerance=tolerance, ordered=ordered, has_sets=has_sets)
 
 
 def translated(query: str, dialect: str) -> str:
@@ -66,12 +68,6 @@ def differences_from(
     if ordered and places != sorted(places):
         found.append(f"the order differs: rows {places} of the plain answer")
     return found
-
-
-def _has_grouping_sets(query: str) -> bool:
-    """Whether NULL in a key may mean that the key is rolled up; no row is then left out of the plain answer."""
-    tree = sqlglot.parse_one(query, read="duckdb")
-    return tree.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
 
 def _plain(value: Any) -> Any:

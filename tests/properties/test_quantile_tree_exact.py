@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -128,9 +129,16 @@ def divisions(measure: Measure, weights: Weights, chosen: int, scale: Fraction) 
 
 def law(of: BudgetedAggregate, neighbours: Neighbours, weights: Weights) -> Law:
     """Returns the probability of every released tuple, in the order of the targets."""
+    return laws_of(of, neighbours)(weights, 0, LAST, 0, len(of.aggregate.measures))
+
+
+@cache
+def laws_of(of: BudgetedAggregate, neighbours: Neighbours) -> Callable[[Weights, int, int, int, int], Law]:
+    """Returns the law of a part of the tree, from the weights there; neighbours have most parts in common."""
     noises = calibrated(of, neighbours)
     measures = of.aggregate.measures
 
+    @cache
     def of_side(weights: Weights, first: int, last: int, low: int, high: int) -> Law:
         if low == high:
             return {(): 1.0}
@@ -155,7 +163,7 @@ def law(of: BudgetedAggregate, neighbours: Neighbours, weights: Weights) -> Law:
                     found[key] = found.get(key, 0.0) + chance * part * p * r
         return found
 
-    return of_side(weights, 0, LAST, 0, len(measures))
+    return of_side
 
 
 def units(rows: int) -> list[Weights]:

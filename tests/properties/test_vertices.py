@@ -7,10 +7,12 @@ are convex, so they are largest where each weight is whole and each value at an 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Total, Weighing
@@ -39,20 +41,16 @@ def vectors(most: int, groups: int, lower: int, upper: int, parts: int = 1) -> s
     return found
 
 
-def norms(differences: Iterator[Vector]) -> tuple[Fraction, Fraction, Fraction]:
-    linf = l1 = l2 = Fraction(0)
-    for vector in differences:
-        sizes = [abs(number) for number in vector]
-        linf, l1 = max(linf, *sizes), max(l1, sum(sizes, Fraction(0)))
-        l2 = max(l2, sum((size * size for size in sizes), Fraction(0)))
-    return linf, l1, l2
-
-
 def moved(added: set[Vector], neighbours: Neighbours) -> tuple[Fraction, Fraction, Fraction]:
-    """Returns the largest norms: of one vector, or of the difference of any two."""
-    if neighbours is ADD:
-        return norms(iter(added))
-    return norms(tuple(a - b for a, b in zip(x, y, strict=True)) for x, y in itertools.product(added, repeat=2))
+    """Returns the largest norms, the third squared: of one vector, or of the difference of any two."""
+    parts = math.lcm(*(number.denominator for vector in added for number in vector))
+    vectors = np.array([[int(number * parts) for number in vector] for vector in added], np.int64)
+    if neighbours is not ADD:
+        vectors = (vectors[:, None] - vectors[None]).reshape(-1, vectors.shape[1])
+    sizes = np.abs(vectors)
+    assert sizes.max() < 2**28  # squares add up to less than 2**63
+    linf, l1, l2 = (int(found.max()) for found in (sizes, sizes.sum(axis=1), (sizes**2).sum(axis=1)))
+    return Fraction(linf, parts), Fraction(l1, parts), Fraction(l2, parts**2)
 
 
 def declared(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +45,18 @@ def asked(engine: Engine, rows: list[tuple[Any, ...]], *made: AggregateColumn) -
     relation: Relation = Aggregate(source=scan(catalog, "t"), group_by=(), aggregates=made)
     (found,) = rows_of(engine(catalog, {"t": frame(rows)}), relation)
     return found
+
+
+def asked_at_once(
+    engine: Engine, groups: list[list[tuple[Any, ...]]], *made: AggregateColumn
+) -> list[tuple[Value, ...]]:
+    """Returns what each group of rows gives, all of one table."""
+    columns = {name: {"type": type} for name, type in {**TYPES, "place": "int64"}.items()}
+    catalog = catalog_of({"t": {"public": True, "columns": columns}})
+    stored = pd.concat([frame(rows).assign(place=place) for place, rows in enumerate(groups)], ignore_index=True)
+    relation: Relation = Aggregate(source=scan(catalog, "t"), group_by=("t_place",), aggregates=made)
+    found = {place: values for place, *values in rows_of(engine(catalog, {"t": stored}), relation)}
+    return [tuple(found[place]) for place in range(len(groups))]
 
 
 def one(function: str, argument: str, second: str | Expression | None, type: Type, id: str = "a") -> AggregateColumn:
@@ -123,18 +134,20 @@ def test_no_pair_makes_an_engine_fail(engine: Engine) -> None:
     """Infinities, the largest and the least floats, in every combination of up to three pairs."""
     values = [0.0, -0.0, 1.0, 1e140, 1.7e308, -1.7e308, 5e-324, 1e-170, INF, -INF, math.nan, None]
     random = Random(1)
-    for count in itertools.chain([1, 2, 3] * 8):
-        rows = xy(*((random.choice(values), random.choice(values)) for _ in range(count)))
-        for name, value in zip(PAIRS, asked(engine, rows, *pairs()), strict=True):
+    drawn = [xy(*((random.choice(values), random.choice(values)) for _ in range(count))) for count in [1, 2, 3] * 8]
+    for rows, found in zip(drawn, asked_at_once(engine, drawn, *pairs()), strict=True):
+        for name, value in zip(PAIRS, found, strict=True):
             assert value is None or not math.isnan(float(str(value))), (name, rows)
 
 
 def test_pairs_agree_with_the_reference(engine: Engine) -> None:
     random = Random(2)
+    drawn = []
     for _ in range(20):
         numbers = [random.choice([None, 0.5, 3.0, random.gauss(0, 1), 1e9 + random.random()]) for _ in range(30)]
-        rows = xy(*zip(numbers[:15], numbers[15:], strict=True))
-        found, expected = asked(engine, rows, *pairs()), asked(ReferenceBackend, rows, *pairs())
+        drawn.append(xy(*zip(numbers[:15], numbers[15:], strict=True)))
+    each, all_expected = (asked_at_once(one, drawn, *pairs()) for one in (engine, ReferenceBackend))
+    for found, expected in zip(each, all_expected, strict=True):
         for name, a, b in zip(PAIRS, found, expected, strict=True):
             assert a == (pytest.approx(b, rel=1e-6, abs=1e-6) if isinstance(b, float) else b), name
 

@@ -163,7 +163,7 @@ def compare(engine: Engine, seeds: range) -> None:
     for seed in seeds:
         catalog, frame, relation = drawn(seed)
         expected = sorted_rows(rows_of(ReferenceBackend(catalog, {"t": frame}), relation))
-        for order in (frame.index, frame.index[::-1], Random(seed).sample(list(frame.index), len(frame))):
+        for order in (frame.index[::-1], Random(seed).sample(list(frame.index), len(frame))):
             shuffled = frame.loc[order].reset_index(drop=True)
             found = sorted_rows(rows_of(engine(catalog, {"t": shuffled}), relation))
             assert [list(map(repr, row)) for row in found] == [list(map(repr, row)) for row in expected], seed

@@ -12,6 +12,7 @@ import dpquery as dp
 from dpquery.kernel.checks import check
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.sensitivity import sensitivity
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, children
 from dpquery.plan.logical import Aggregate, Relation, Released, Scan, SortKey, output, sources
 from dpquery.planner.passes import Draft, Pass
@@ -138,6 +139,7 @@ def _leaves(relation: Relation) -> Iterator[Relation]:
         yield from _leaves(source)
 
 
+@cached  # most passes leave most relations as they are
 def _resolves(relation: Relation) -> None:
     below = {column.id: column.type for source in sources(relation) for column in output(source)}
     if sources(relation):
