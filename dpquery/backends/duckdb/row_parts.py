@@ -11,7 +11,6 @@ from typing import Any
 
 import duckdb
 
-from dpquery.backends.duckdb.shard_files import FORM
 from dpquery.backends.resources import bytes_of
 from dpquery.catalog.names import quoted
 from dpquery.data.encrypted_files import EncryptionKey
@@ -22,6 +21,9 @@ Run = Callable[[str], list[tuple[Any, ...]]]
 TOO_LARGE = "it takes more than the memory limit; set a higher one"
 PART = " part"
 """The column that says to which part a row belongs."""
+OF_A_MOMENT = "FORMAT parquet, COMPRESSION uncompressed, DICTIONARY_SIZE_LIMIT 4096"
+"""How files are written that are read once: without what takes longer than to read them as they are, compression and
+looking for equal values among many."""
 PIECES = 8
 """The engine keeps rows that it cuts until a part has half a million of them, and others that arrive while it writes
 (https://github.com/duckdb/duckdb/pull/22505, /23037, https://github.com/duckdb/duckdb/issues/25920). So it is given no
@@ -70,7 +72,7 @@ class Cutting:
         for place, piece in enumerate(self._pieces()):
             cut = self._folder / f"cut{place}"
             cut.mkdir(0o700)
-            form = f"{FORM}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
+            form = f"{OF_A_MOMENT}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
             self._run(f"COPY ({piece}) TO {quote(address(cut, self._key))} ({form})")
             for written in cut.iterdir():
                 part = int(written.name.rpartition("=")[2])
@@ -104,7 +106,7 @@ class Cutting:
         [(threads,)] = self._run("SELECT current_setting('threads')")
         piece = most * rows // size
         group = min(max(piece // (2 * int(threads) * LEAST_ROWS), 1) * LEAST_ROWS, ROW_GROUP)
-        whole, form = self._folder / "whole", f"{FORM}, ROW_GROUP_SIZE {group}"
+        whole, form = self._folder / "whole", f"{OF_A_MOMENT}, ROW_GROUP_SIZE {group}"
         form += f", ROW_GROUPS_PER_FILE {max(piece // group, 1)}"
         self._run(f"COPY ({self._rows}) TO {quote(address(whole, self._key))} ({form})")
         for file in sorted(whole.iterdir()):

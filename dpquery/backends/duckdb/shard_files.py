@@ -49,7 +49,7 @@ def order_of(table: Table) -> str:
     """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
     where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
     dated = dated_by(table)
-    day = [] if dated is None else [f"date_trunc('day', {quoted(dated)})"]
+    day = [] if dated is None else [f"CAST({quoted(dated)} AS DATE)"]
     order = day + ([] if table.ownership is None else [quoted(CODE)])
     return f" ORDER BY {', '.join(order)}" if order else ""
 
