@@ -11,12 +11,16 @@ from itertools import chain, islice
 from typing import Any, get_args
 
 from dpquery.errors import Span
-from dpquery.plan.types import BOOLEAN, Type, Value
+from dpquery.plan.types import BOOLEAN, PYTHON, Type, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The value of one column; ids are unique in a whole plan, so a name never decides what is meant."""
+    """The value of one column; ids are unique in a whole plan, so a name never decides what is meant.
+
+    Whether what is below gives the column is no matter of one node: the binder resolves names, and the gate checks all
+    references of what is measured (`check_expressions` in `units/unit_local.py`).
+    """
 
     id: str
     type: Type
@@ -31,10 +35,18 @@ class Literal:
     type: Type
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.value is not None and self.value.__class__ is not PYTHON[self.type.kind]:
+            raise ValueError(f"a literal of the type {self.type} has no value of this class")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """An operation of the table in `plan/functions` on its arguments."""
+    """An operation of the table in `plan/functions` on its arguments.
+
+    `functions.call` makes it, and knows its type; a name that is not in the table is refused there, and at the gate by
+    `units/costs.py`.
+    """
 
     function: str
     arguments: tuple[Expression, ...]

@@ -26,7 +26,8 @@ from dpquery.plan.scan import OwnerStep as OwnerStep
 from dpquery.plan.scan import Scan as Scan
 from dpquery.plan.scan import ScanColumn as ScanColumn
 from dpquery.plan.strata import Strata as Strata
-from dpquery.plan.types import BOOLEAN, INT64, Type, Value
+from dpquery.plan.types import BOOLEAN, INT64, Type, Value, are_values
+from dpquery.plan.window_functions import WINDOW_FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,8 @@ class Project:
     columns: tuple[Computed, ...]
 
     def __post_init__(self) -> None:
-        _require_distinct([column.id for column in self.columns])
+        if len({column.id for column in self.columns}) < len(self.columns):
+            raise ValueError("columns of one relation have ids of their own")
 
 
 JoinKind = OneOf["inner", "left", "right", "full", "cross", "semi", "anti"]
@@ -97,10 +99,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateColumn:
-    """One aggregate.
+    """One aggregate; its arguments and its filter are expressions over the source of the aggregation.
 
-    The arguments and the filter are expressions over the source of the aggregation. `second` is the other argument of
-    aggregates of two (`corr(argument, second)`); `fraction` is the p of `quantile_cont` and `quantile_disc`.
+    `second` is the other argument of aggregates of two (`corr(argument, second)`); `fraction` is the p of
+    `quantile_cont` and `quantile_disc`.
     """
 
     id: str
@@ -187,11 +189,9 @@ class Frame:
 class WindowColumn:
     """A window function over rows of equal `partition_by` columns, in the order of `order_by`.
 
-    Functions: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag`, `lead`, `first_value`,
-    `last_value`, `nth_value`, and the aggregates `count`, `sum`, `avg`, `min`, `max`. The first argument is the value,
-    where there is one; then `lag` and `lead` have an offset and perhaps a default, `nth_value` a number; `ntile` has
-    only a number. Rows that `order_by` leaves equal are ordered by all columns of the source, so that only rows equal
-    in all of them can change places; ranks and frames of `range` and `groups` still see them as equal.
+    Functions are those of `window_functions`. The first argument is the value, where there is one; then `lag` and
+    `lead` have an offset and perhaps a default, `nth_value` a number; `ntile` has only a number. Rows that `order_by`
+    leaves equal are ordered by all columns of the source, so only rows equal in all of them can change places.
     """
 
     id: str
@@ -206,6 +206,8 @@ class WindowColumn:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.function not in WINDOW_FUNCTIONS:
+            raise ValueError(f"{self.function} is no window function")
         numbered = {"ntile": (0, 1), "nth_value": (1, 1), "lag": (1, 0), "lead": (1, 0)}
         place, least = numbered.get(self.function, (0, None))
         if least is not None:
@@ -267,8 +269,12 @@ class Values:
     is_sample: bool = False
 
     def __post_init__(self) -> None:
-        if {len(row) for row in self.rows} - {len(self.columns)}:
-            raise ValueError("each row of a literal table has a value for each column")
+        made_of = {type(row) for row in (self.columns, self.rows, *self.rows)}
+        if made_of != {tuple} or {len(row) for row in self.rows} - {len(self.columns)}:
+            raise ValueError("each row of a literal table is a tuple with a value for each column")
+        by_column = zip(self.columns, zip(*self.rows, strict=True), strict=bool(self.rows))
+        if any(not are_values(values, column.type) for column, values in by_column):
+            raise ValueError("values of a literal table have the types of its columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ class Type:
     scale: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.kind, Kind):
+            raise ValueError(f"{self.kind} is no kind of type")
         if self.kind is Kind.DECIMAL and not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
             raise ValueError(f"decimal({self.precision}, {self.scale}) is not a type")
 
@@ -67,7 +69,7 @@ INTERVAL = Type(Kind.INTERVAL)
 """Microseconds between two timestamps. No column is declared so, and no answer holds one."""
 
 
-_PYTHON: dict[Kind, type] = {
+PYTHON: dict[Kind, type] = {
     Kind.BOOLEAN: bool,
     Kind.INT64: int,
     Kind.FLOAT64: float,
@@ -84,7 +86,7 @@ def are_values(values: Collection[Value], type: Type) -> bool:
 
     Nor is a timestamp with a zone: an engine reads it in UTC, and it would be the same value as another one.
     """
-    if not set(map(builtins.type, values)) <= {_PYTHON[type.kind], NoneType}:
+    if not set(map(builtins.type, values)) <= {PYTHON[type.kind], NoneType}:
         return False
     match type.kind:
         case Kind.FLOAT64:

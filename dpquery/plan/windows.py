@@ -10,16 +10,11 @@ from dpquery.plan.functions import call
 from dpquery.plan.functions.casts import EXACT
 from dpquery.plan.logical import Frame, WindowColumn
 from dpquery.plan.types import EXACT_DIGITS, FLOAT64, Kind, Type, Value, decimal
-
-RANKS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
-"""Functions of the order alone: rows that it leaves equal have one value."""
-PLACES = frozenset({"row_number", "ntile", "lag", "lead"})
-"""Functions of a row's place among all rows of its partition."""
-PICKS = frozenset({"first_value", "last_value", "nth_value"})
-"""Functions that give the value of one row of the frame."""
-TOTALS = frozenset({"count", "sum", "avg", "min", "max"})
-"""Aggregates over the rows of the frame."""
-WINDOW_FUNCTIONS = RANKS | PLACES | PICKS | TOTALS
+from dpquery.plan.window_functions import PICKS as PICKS
+from dpquery.plan.window_functions import PLACES as PLACES
+from dpquery.plan.window_functions import RANKS as RANKS
+from dpquery.plan.window_functions import TOTALS as TOTALS
+from dpquery.plan.window_functions import WINDOW_FUNCTIONS as WINDOW_FUNCTIONS
 
 WHOLE = Frame(mode="rows", start=None, end=None)
 """All rows of the partition."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 from typing import Any, get_args
 
@@ -12,7 +13,9 @@ from dpquery.kernel import measures
 from dpquery.kernel import plan as private
 from dpquery.plan import expr, keys, logical, scaled_weights, scan, strata
 from dpquery.plan.logical import Filter, OutputColumn, Relation, Values, sources, with_sources
-from dpquery.plan.types import BOOLEAN, INT64
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type
+from dpquery.units.locality import locality
+from dpquery.units.unit_local import NotUnitLocal
 
 MODULES = (expr, keys, logical, scaled_weights, scan, strata, measures, private)
 NODES = sorted(
@@ -88,7 +91,51 @@ def test_a_node_of_no_known_kind_is_refused() -> None:
         logical.Join(left=leaf, right=leaf, kind=wrong, equalities=())
     with pytest.raises(ValueError, match="sideways is no set operation"):
         logical.SetOperation(left=leaf, right=leaf, kind=wrong, columns=())
+    with pytest.raises(ValueError, match="sideways is no window function"):
+        logical.WindowColumn(
+            id="w",
+            name="w",
+            function=wrong,
+            arguments=(),
+            filter=None,
+            partition_by=(),
+            order_by=(),
+            frame=None,
+            type=INT64,
+        )
+    with pytest.raises(ValueError, match="sideways is no kind of type"):
+        Type(wrong)
     with pytest.raises(ValueError, match="no other mode is known"):
         logical.Frame(mode=wrong, start=0, end=0)
     with pytest.raises(ValueError, match="numbered from 0"):
         logical.Released(index=-1, columns=())
+
+
+@pytest.mark.parametrize(
+    ("value", "type"),
+    [("1", INT64), (True, INT64), (1, FLOAT64), (1, BOOLEAN), (1.0, TEXT), (datetime.datetime(2020, 1, 1), DATE)],
+)
+def test_constants_have_values_of_their_types(value: Any, type: Type) -> None:
+    with pytest.raises(ValueError, match=f"a literal of the type {type}"):
+        expr.Literal(value=value, type=type)
+    column = OutputColumn(id="a", name="a", type=type)
+    with pytest.raises(ValueError, match="have the types of its columns"):
+        Values(columns=(column,), rows=((None,), (value,)))
+    assert Values(columns=(column,), rows=((None,),)) and expr.Literal(value=None, type=type)
+
+
+@pytest.mark.parametrize("rows", [[(1,)], ([1],), ((1, 2),), ((),)])
+def test_a_literal_table_is_made_of_tuples_of_its_columns(rows: Any) -> None:
+    with pytest.raises(ValueError, match="a tuple with a value for each column"):
+        Values(columns=(OutputColumn(id="a", name="a", type=INT64),), rows=rows)
+
+
+def test_columns_that_nothing_gives_are_refused_by_the_gate() -> None:
+    """No constructor can look that far without a longer walk; `names_resolve` looks after each pass in the tests."""
+    read = Values(columns=(OutputColumn(id="a", name="a", type=INT64),), rows=())
+    declared: Any = None  # is not asked about literal tables
+    nobody = expr.Column(id="nobody", type=BOOLEAN)
+    project = logical.Project(source=read, columns=(logical.Computed(id="x", name="x", expression=nobody),))
+    for relation in (Filter(source=read, condition=nobody), project):
+        with pytest.raises(NotUnitLocal, match="column nobody of type boolean is not given"):
+            locality(relation, declared)
