@@ -13,8 +13,9 @@ from hypothesis import settings
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more of them wait for each other where workers share the cores
 gc.disable()  # what is imported and collected stays: to look for garbage among it takes long
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")  # what an example takes says something about the machine, and nothing about the code
+# What an example takes says something about the machine, and nothing about the code; and each run draws other examples.
+settings.register_profile("untimed", deadline=None, max_examples=50)
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(wrapper=True)

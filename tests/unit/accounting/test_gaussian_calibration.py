@@ -55,7 +55,7 @@ def test_the_scale_is_within_and_nearly_the_smallest(epsilon: str, delta: str) -
 
 
 @given(MUS, DELTAS)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 def test_there_and_back(mu: Fraction, delta: Fraction) -> None:
     epsilon = gaussian.gaussian_epsilon(mu, delta)
     assert gaussian.gaussian_delta(mu, epsilon) <= delta

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.scripted import zero_noise
 from tests.unit.frontends.pandas.frames import REGIONS, assert_same, frames, protected
 
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True)
