@@ -40,9 +40,9 @@ tables:
 ROWS = 400
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[dp.Session]:
-    with _session(tmp_path, "epsilon: 100000") as session:
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp.Session]:
+    with _session(tmp_path_factory.mktemp("shop"), "epsilon: 100000") as session:
         yield session
 
 

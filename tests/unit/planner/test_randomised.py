@@ -34,15 +34,26 @@ tables:
 """
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[dp.Session]:
+def survey(folder: Path) -> dp.Session:
     people = range(600)
     frame = pd.DataFrame({"id": people, "age": 50, "town": "x", "side": [("left", "right")[i % 2] for i in people]})
     frame["smokes"], frame["party"] = [i % 3 == 0 for i in people], [("a", "b", "c")[i % 3] for i in people]
     visits = pd.DataFrame({"id": [i for i in people for _ in range(2)], "cost": 5})
     catalog = dp.Catalog.from_yaml(CATALOG)
-    ledger = dp.create_ledger(catalog, tmp_path / "survey.ledger")
-    with dp.connect(catalog, {"people": frame, "visits": visits}, ledger=ledger) as opened:
+    ledger = dp.create_ledger(catalog, folder / "survey.ledger")
+    return dp.connect(catalog, {"people": frame, "visits": visits}, ledger=ledger)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[dp.Session]:
+    with survey(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp.Session]:
+    """A session in which nothing is bought."""
+    with survey(tmp_path_factory.mktemp("survey")) as opened:
         yield opened
 
 
@@ -81,18 +92,18 @@ def session(tmp_path: Path) -> Iterator[dp.Session]:
         ),
     ],
 )
-def test_reports_are_refused_where_no_estimate_is_unbiased(session: dp.Session, query: str, says: str) -> None:
+def test_reports_are_refused_where_no_estimate_is_unbiased(refusing: dp.Session, query: str, says: str) -> None:
     with pytest.raises(dp.UnsupportedQueryError, match=says):
-        session.sql(query)
-    assert session.remaining == session.remaining and not session._ledger.entries()
+        refusing.sql(query)
+    assert refusing.remaining == refusing.remaining and not refusing._ledger.entries()
 
 
 @pytest.mark.parametrize(
     "query", ["SELECT COUNT(*) AS n FROM people WHERE smokes", "SELECT SUM(smokes::int) AS n FROM people"]
 )
-def test_no_error_can_be_asked_of_an_estimate(session: dp.Session, query: str) -> None:
+def test_no_error_can_be_asked_of_an_estimate(refusing: dp.Session, query: str) -> None:
     with pytest.raises(dp.UnsupportedQueryError, match="depends on the data"):
-        session.explain(query, error=10)
+        refusing.explain(query, error=10)
 
 
 def test_estimates_follow_the_formula(session: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:

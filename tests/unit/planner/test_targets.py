@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,8 @@ at most, and 400 of them would be needed to pass this: 7 deviations."""
 BUDGETS = [{"epsilon": 10000}, {"rho": 10000, "delta": "1e-6"}]
 
 
-@pytest.fixture(params=BUDGETS, ids=["epsilon", "rho"])
-def session(request: pytest.FixtureRequest, tmp_path: Path) -> dp.Session:
+@pytest.fixture(params=BUDGETS, ids=["epsilon", "rho"], scope="module")
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp.Session]:
     columns = {
         "id": {"type": "int64"},
         "sex": {"type": "text", "keys": ["F", "M"]},
@@ -31,8 +32,9 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> dp.Session:
     random = np.random.default_rng(5)
     frame = pd.DataFrame({"id": range(ROWS), "sex": ["F", "M"] * (ROWS // 2), "town": "a"})
     frame["x"], frame["y"] = random.integers(0, 101, ROWS), random.integers(-10, 31, ROWS)
-    ledger = dp.create_ledger(catalog, tmp_path / "p.ledger")
-    return dp.connect(catalog, {"t": frame}, ledger=ledger, reuse=False)
+    ledger = dp.create_ledger(catalog, tmp_path_factory.mktemp("p") / "p.ledger")
+    with dp.connect(catalog, {"t": frame}, ledger=ledger, reuse=False) as opened:
+        yield opened
 
 
 def cost(charge: dp.PrivacyLoss) -> float:

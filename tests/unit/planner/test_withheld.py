@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,22 @@ def session(path: Path, least: int | None = LEAST) -> dp.Session:
     return dp.connect(catalog(least), frames(), ledger=path)
 
 
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dp.Session, dp.Session]]:
+    """Sessions that withhold and that do not, neither of which stores what it released."""
+    place = tmp_path_factory.mktemp("both") / "d.ledger"
+    ledger = dp.create_ledger(catalog(), place)
+    asking, plain = (dp.connect(catalog(least), frames(), ledger=ledger, reuse=False) for least in (LEAST, None))
+    with asking, plain:
+        yield asking, plain
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_numbers_of_few_people_are_withheld_and_others_shown(
-    query: str, path: Path, monkeypatch: pytest.MonkeyPatch
+    query: str, both: tuple[dp.Session, dp.Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zero_noise(monkeypatch)
-    asking, plain = session(path), session(path, least=None)
+    asking, plain = both
     few, many = (asking.sql(query % k, epsilon=50, delta="1e-6") for k in (FEW, MANY))
     assert [tuple(row.values()) for row in few.to_arrow().to_pylist()] == QUERIES[query]
     assert [line for line in few.warnings if f"fewer than min_units {LEAST} people (noisy)" in line]
