@@ -248,18 +248,33 @@ COUNTED = {
 }
 
 
-@pytest.mark.parametrize("kind", COUNTED)
-@pytest.mark.parametrize("size", [0, 200])
-def test_what_is_counted_is_what_the_engine_counts_without_sentinels(tmp_path: Path, kind: str, size: int) -> None:
-    """Of no persons too; persons have the ids and values that sentinels have, among others."""
-    given = frames(True, 20, size, notes=5) if size else {n: t.head(0) for n, t in frames(True).items()}
-    catalog = Catalog.from_yaml(CATALOG.replace("max_rows: 8", "max_rows: 20"))
-    dp.create_ledger(catalog, tmp_path / "l").close()
-    with dp.connect(catalog, given, ledger=tmp_path / "l", reuse=False) as session, duckdb.connect() as plain:
+@pytest.fixture(scope="module", params=[0, 200])
+def counting(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dp.Session, duckdb.DuckDBPyConnection]]:
+    """A session over so many persons, and an engine with the same rows."""
+    given = (
+        frames(True, 20, request.param, notes=5) if request.param else {n: t.head(0) for n, t in frames(True).items()}
+    )
+    catalog, place = (
+        Catalog.from_yaml(CATALOG.replace("max_rows: 8", "max_rows: 20")),
+        tmp_path_factory.mktemp("few") / "l",
+    )
+    dp.create_ledger(catalog, place).close()
+    with dp.connect(catalog, given, ledger=place, reuse=False) as session, duckdb.connect() as plain:
         plain.register("p", given["p"])
         plain.register("visits", given["visits"])
-        ((expected,),) = plain.execute(COUNTED[kind]).fetchall()
-        assert exact_count(session, COUNTED[kind]) == expected
+        yield session, plain
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_what_is_counted_is_what_the_engine_counts_without_sentinels(
+    counting: tuple[dp.Session, duckdb.DuckDBPyConnection], kind: str
+) -> None:
+    """Of no persons too; persons have the ids and values that sentinels have, among others."""
+    session, plain = counting
+    ((expected,),) = plain.execute(COUNTED[kind]).fetchall()
+    assert exact_count(session, COUNTED[kind]) == expected
 
 
 def exact_count(session: dp.Session, text: str) -> Fraction:
