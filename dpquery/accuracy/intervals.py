@@ -11,7 +11,7 @@ An interval speaks of noise alone: not of clamping and not of the weights of row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
@@ -51,24 +51,27 @@ class IntervalInputs:
         rows: The number of rows of the answer.
         columns: The values that the answer's columns were computed from.
         measures: The ids of the noisy ones among them.
-        half_width: (measure, number of measures that share the failure probability) to the half-width of its interval.
+        half_width: (measure, number of measures that share the failure probability) to the half-width of its interval:
+            one, or one for each row.
         chosen: (measure, number of measures that share the failure probability) to an interval of its own: of a choice
             what it stands for, of a number that decided which groups are shown; None where there is none.
-        law: A measure to its noise, or None where it is not known.
+        laws: Measures that are read together to the noise of each, or None where it is not known.
         confidence: Of the intervals.
         variances: For columns that stand for the randomness of reports, its variance.
         floors: The measures that are not negative without noise.
+        elsewhere: Numbers of other groups, NULL where there is none: then nothing is known of what reads them.
     """
 
     rows: int
     columns: Values
     measures: frozenset[str]
-    half_width: Callable[[str, int], float]
+    half_width: Callable[[str, int], float | Floats]
     chosen: Callable[[str, int], Interval | None] = lambda *_: None
-    law: Callable[[str], AnyLaw | None] = lambda _: None
+    laws: Callable[[Collection[str]], dict[str, AnyLaw | None]] = dict.fromkeys
     confidence: float = 0.95
     variances: Mapping[str, Expression] = field(default_factory=dict)
     floors: frozenset[str] = frozenset()
+    elsewhere: frozenset[str] = frozenset()
 
     def interval(self, expression: Expression) -> Interval:
         """Returns the interval of an expression over measures and exact columns; unknown where no rule covers it."""
@@ -76,6 +79,14 @@ class IntervalInputs:
         if side is not None:
             return self._by_side(expression, side)
         read = {column.id for column in columns_of(expression)} & self.measures
+        found = self._interval(expression, read)
+        for id in read & self.elsewhere:
+            is_there = ~np.isnan(as_floats(self.columns[id]))
+            found = Interval(np.where(is_there, found.lower, np.nan), np.where(is_there, found.upper, np.nan))
+        return found
+
+    def _interval(self, expression: Expression, read: set[str]) -> Interval:
+        """Returns the interval of an expression that reads these measures, in rows in which each is there."""
         with np.errstate(all="ignore"):
             spread = self._spread(read)
             if not spread and (whole := self._quotient(expression, read)) is not None:
@@ -104,7 +115,7 @@ class IntervalInputs:
         if quotient is None:
             return None
         values = {id: as_floats(self.columns[id]) for id in read}
-        laws = {id: self.law(id) for id in read}
+        laws = self.laws(read)
         return interval_of(quotient, values, self.exact, laws, self.floors, self.confidence, self.rows)
 
     def _narrower(
@@ -113,7 +124,7 @@ class IntervalInputs:
         """Returns for each cell the narrower of the known interval and a simulated one."""
         if not 2 <= len(read) <= MOST_MEASURES or self.rows > MOST_CELLS or len(spread) > 1:
             return known
-        laws = {id: _law_of(spread[id]) if id in spread else self.law(id) for id in read}
+        laws = self.laws(read) | {id: _law_of(deviations) for id, deviations in spread.items()}
         if None in laws.values():
             return known
         values = {id: as_floats(self.columns[id]) for id in read}

@@ -115,7 +115,7 @@ def _values_of(part: Expression, source: pa.Table, known: Known) -> Values:
                 found = np.where(known[id(condition)][1] == 1, known[id(result)][1], found)
             return found
         case Call():
-            return _OPERATIONS[part.function](*(known[id(one)][1] for one in part.arguments))
+            return _OPERATIONS[part.function](*[known[id(one)][1] for one in part.arguments])
 
 
 def _cast(values: Values, type: Type) -> Values:

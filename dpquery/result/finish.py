@@ -116,8 +116,7 @@ def finish(
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again = PropagatedNoise(tables=tables, measures=measures, variances=variances or {})
     annotated, meanings = _carry(result, again) if tables else (result, {})  # what is exact needs no more columns
-    measures |= again.totals.keys() | again.spread.keys()
-    measures |= {id for id, original in again.items() if original in measures}
+    measures = again.noisy
     columns = output(result)
     read_by = {node.index: node.columns for node in _released(result)}
     given = [to_arrow(table, read_by.get(i, ())) for i, table in enumerate(tables)]  # columns (shown groups,)
@@ -206,7 +205,8 @@ def _carry(relation: Relation, again: PropagatedNoise) -> tuple[Relation, Meanin
             return _carry_project(relation, again)
         case Window():
             source, meanings = _carry(relation.source, again)
-            return replace(relation, source=source), meanings | again.totals_of(relation, meanings)
+            made, found = again.of_groups(replace(relation, source=source), meanings)
+            return made, meanings | found
         case SetOperation(kind="union_all"):
             return carry_union(relation, _carry(relation.left, again), _carry(relation.right, again))
         case SetOperation():
@@ -217,9 +217,11 @@ def _carry(relation: Relation, again: PropagatedNoise) -> tuple[Relation, Meanin
         case Join():
             return _carry_join(relation, again)
         case Aggregate():
-            _, meanings = _carry(relation.source, again)
+            source, meanings = _carry(relation.source, again)
+            added, found = again.of_aggregate(replace(relation, source=source), meanings)
             leaves = {id: meanings[id] for id in relation.group_by if id in meanings}
-            return relation, {id: e for id, e in leaves.items() if isinstance(e, Column) and e.id == id}
+            leaves = {id: e for id, e in leaves.items() if isinstance(e, Column) and e.id == id}
+            return (added if found else relation), leaves | found
         case _:
             assert_never(relation)
 

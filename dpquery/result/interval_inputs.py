@@ -15,14 +15,14 @@ from dpquery.accuracy.intervals import IntervalInputs, as_floats
 from dpquery.accuracy.rounded_half_widths import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.selection_intervals import shown_interval
-from dpquery.accuracy.simulated import AnyLaw
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Count
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, columns_of
 from dpquery.result.added_tables import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.choices import Choices, RankError
-from dpquery.result.propagated_noise import PropagatedNoise, laws_of
+from dpquery.result.group_numbers import Floats
+from dpquery.result.propagated_noise import Laws, Noises, PropagatedNoise, laws_of
 from dpquery.result.simultaneous import drawn, failure_of_each
 
 
@@ -38,8 +38,9 @@ class Inputs:
         drawn: Those whose noise is in the answer.
         shown: Measures that decided by themselves which groups are shown: their noise and tau.
         values: The columns that are read, row by row as in the answer, each a list (rows,).
+        noises: The noise of each measure, and the unit of its numbers.
         widths: The half-width of a measure, by its id and the probability with which it may not hold.
-        laws: The noise of a measure, by its id.
+        laws: The noise of measures that are read together.
     """
 
     rows: int
@@ -51,8 +52,9 @@ class Inputs:
     drawn: frozenset[str]
     shown: Mapping[str, tuple[NoiseLaw, int]]
     values: Mapping[str, list[Any]]
+    noises: Noises
     widths: Callable[[str, Fraction], float]
-    laws: Callable[[str], AnyLaw | None]
+    laws: Laws
 
     @staticmethod
     def of(
@@ -67,8 +69,10 @@ class Inputs:
         """Returns those of a table of the answer's columns and of what they are computed from."""
         read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
         read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
+        read |= {again.summed[id].rows for id in read & again.summed.keys()}
         behind = frozenset[str]() if choices is None else choices.behind(read)
         read |= behind & {*made.column_names}
+        noises = _noises(tables)
         return Inputs(
             rows=len(made),
             found=found,
@@ -79,7 +83,8 @@ class Inputs:
             drawn=frozenset(read & measures) | behind,
             shown=shown,
             values=_Lazy(made.select(sorted(read))),
-            widths=_half_widths(tables, again),
+            noises=noises,
+            widths=_half_widths(noises, again),
             laws=laws_of(tables, again),
         )
 
@@ -102,14 +107,13 @@ class Inputs:
             rows=self.rows,
             columns=self.values,
             measures=self.measures,
-            half_width=lambda id, sharing: self.widths(id, failure(sharing)),
+            half_width=lambda id, sharing: self._half_width(id, failure(sharing)),
             chosen=chosen,
-            law=laws_of(self.tables, self.again)
-            if each is None
-            else lambda _: None,  # simulated for one cell by itself
+            laws=self.laws if each is None else dict.fromkeys,  # what is simulated holds for one cell by itself
             confidence=float(confidence) if each is None else 1 - float(each),
             variances=self.again.spread,
             floors=frozenset(floors),
+            elsewhere=frozenset(self.again.moved),
         )
 
     def ranks(self, confidence: Fraction, at_once: bool) -> Mapping[str, RankError]:
@@ -123,6 +127,15 @@ class Inputs:
             for name, id in themselves.items()
             if id is not None and id in known
         }
+
+    def _half_width(self, id: str, failure: Fraction) -> float | Floats:
+        """Returns the half-width of a noisy number; row by row of a sum of as many groups as another column says."""
+        summed = self.again.summed.get(id)
+        if summed is None:
+            return self.widths(id, failure)
+        if not {id, summed.rows}.isdisjoint(self.again.values()):  # of two copies, which rows' numbers is not known
+            return math.nan
+        return self.again.half_widths(id, self.values[summed.rows], self.noises, failure)
 
     def _failing(self, confidence: Fraction) -> Fraction:
         return failure_of_each(1 - confidence, drawn(self.drawn, self.tables, self.again))
@@ -163,20 +176,26 @@ class _Lazy(Mapping[str, list[Any]]):
         return len(self._table.column_names)
 
 
-def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: PropagatedNoise) -> Callable[[str, Fraction], float]:
+def _noises(tables: Sequence[NoisyTable | AddedTable]) -> dict[str, tuple[AnyNoise, Fraction]]:
+    """Returns the noise of each measure, except choices, and the unit of its numbers."""
     found: dict[str, tuple[AnyNoise, Fraction]] = {}
     for table in tables:
         noises: Sequence[AnyNoise] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.unit)
+    return found
 
-    known = {**found, **again.sums(found)}
+
+def _half_widths(noises: Noises, again: PropagatedNoise) -> Callable[[str, Fraction], float]:
+    known = {**noises, **again.sums(noises)}
 
     def half_width(id: str, failure: Fraction) -> float:
-        if again.get(id, id) not in known:
+        own = again.get(id, id)
+        own = again.moved[own].measure if own in again.moved else own
+        if own not in known:
             return math.nan  # how far a choice is off in values depends on the data
-        noise, step = known[again.get(id, id)]
+        noise, step = known[own]
         one = noise.noise if isinstance(noise, NoiseOfSum) and noise.count == 1 else noise
         width = half_width_of(one, failure) if isinstance(one, NoiseLaw) else one.half_width(failure)
         return float(width * step)

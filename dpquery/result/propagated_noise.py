@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.accuracy.combinations import law_of
+from dpquery.accuracy.error_propagation import Factors, rounded_factors_of
 from dpquery.accuracy.noise_shapes import shape_of, variance_of
-from dpquery.accuracy.simulated import LEAST_OF_SUM, AnyLaw, SharedLaw, SimulatedLaw
+from dpquery.accuracy.simulated import LEAST_OF_SUM, AnyLaw, SharedLaw, SimulatedLaw, half_width_of_sum
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Key
 from dpquery.kernel.release import NoisyTable
+from dpquery.plan.aggregates.moments import AVG
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
-from dpquery.plan.logical import Filter, Project, Relation, Released, Window
+from dpquery.plan.logical import Aggregate, AggregateColumn, Filter, Project, Relation, Released, Window, WindowColumn
+from dpquery.plan.types import INT64
+from dpquery.result import group_numbers
 from dpquery.result.added_tables import LINEAR, AddedTable, AnyNoise, NoiseOfSum
+from dpquery.result.group_numbers import Floats, Moved, Summed
 from dpquery.result.inverse_variance import CombinedNoise
 
 Meanings = dict[str, Expression]
+Noises = Mapping[str, tuple[AnyNoise, Fraction]]
+"""The noise of each measure by its id, and the unit of its numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +37,12 @@ class LooseSum:
     count: int
 
     def half_width(self, failure: Fraction) -> int:
-        """Returns a w with P(|noise| > w) <= failure, in lattice steps (union bound)."""
-        return self.count * self.noise.half_width(failure / self.count)
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps.
+
+        Numbers that are made of the same normal noises are normal together, and their sum's deviation is at most the
+        sum of theirs; of others a union bound is known.
+        """
+        return self.count * self.noise.half_width(failure if _is_normal(self.noise) else failure / self.count)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +55,8 @@ class PropagatedNoise(dict[str, str]):
         variances: For columns that stand for the randomness of reports, how large it is, over what they stand beside.
         spread: Those of them that were met, and how large, over columns of released tables.
         totals: Sums of a measure over groups: its id, and of how many groups at most.
+        moved: Numbers of a measure in another group.
+        summed: Other sums and means of numbers of groups.
     """
 
     tables: Sequence[NoisyTable | AddedTable]
@@ -51,6 +64,90 @@ class PropagatedNoise(dict[str, str]):
     variances: Mapping[str, Expression]
     spread: dict[str, Expression] = field(default_factory=dict)
     totals: dict[str, tuple[str, int]] = field(default_factory=dict)
+    moved: dict[str, Moved] = field(default_factory=dict)
+    summed: dict[str, Summed] = field(default_factory=dict)
+
+    @property
+    def noisy(self) -> frozenset[str]:
+        """The ids of all noisy numbers, also of those that are made of others or kept under another id."""
+        made = {*self.totals, *self.spread, *self.moved, *self.summed}
+        return self.measures | made | {id for id, own in self.items() if own in self.measures or own in made}
+
+    def of_groups(self, window: Window, meanings: Meanings) -> tuple[Window, Meanings]:
+        """Returns a window with what its intervals need, and what its values and sums of other groups mean."""
+        found, noisy = self.totals_of(window, meanings), self._noisy(window.source)
+        asked = [] if noisy is None else [c for c in window.columns if c.id not in found and c.arguments]
+        more, copies = list[WindowColumn](), dict[WindowColumn, str]()
+        for column in sorted(asked, key=lambda each: not isinstance(each.arguments[0], Column)):  # which are no copies
+            value = self._meant(column.arguments[0], meanings)
+            if value is None or not group_numbers.is_exact(column, noisy or frozenset()):
+                continue
+            if group_numbers.is_picked(column):
+                moved, made = self._picked(column, value, copies)
+                found, more = found | moved, more + made
+            elif column.function in ("sum", "avg") and self._adds_up(column.id, value, column.function == "avg"):
+                found |= _with_rows(column)
+                more.append(group_numbers.counting(column))
+        return replace(window, columns=(*window.columns, *more)) if more else window, found
+
+    def of_aggregate(self, aggregate: Aggregate, meanings: Meanings) -> tuple[Aggregate, Meanings]:
+        """Returns an aggregation of groups with what its intervals need, and what its sums and means mean."""
+        noisy, found, more = self._noisy(aggregate.source), dict[str, Expression](), list[AggregateColumn]()
+        for column in () if noisy is None else group_numbers.added_up_by(aggregate, noisy):
+            value = None if column.argument is None else self._meant(column.argument, meanings)
+            if value is not None and self._adds_up(column.id, value, column.function is AVG):
+                found |= _with_rows(column)
+                more.append(group_numbers.counting_groups(column))
+        return replace(aggregate, aggregates=(*aggregate.aggregates, *more)) if more else aggregate, found
+
+    def _noisy(self, source: Relation) -> frozenset[str] | None:
+        """Returns the noisy columns of rows that are each a public group of one released table; None of other rows."""
+        exact = [frozenset(id for key in table.aggregate.keys for id in key.columns) for table in self.tables]
+        public = [not table.aggregate.is_selected for table in self.tables]
+        return group_numbers.noisy_of_groups(source, exact.__getitem__, public.__getitem__)
+
+    def _meant(self, argument: Expression, meanings: Meanings) -> Expression | None:
+        """Returns what an expression means, where all noise in it is that of measures that are no choices."""
+        if not meanings.keys() >= {read.id for read in columns_of(argument)}:
+            return None
+        value = substitute(argument, meanings)
+        read = {column.id for column in columns_of(value)} & self.noisy
+        measures = (measure for table in self.tables for measure in table.aggregate.measures)
+        return value if read and read <= {m.id for m in measures if m.count not in CHOICES} else None
+
+    def _picked(
+        self, column: WindowColumn, value: Expression, copies: dict[WindowColumn, str]
+    ) -> tuple[Meanings, list[WindowColumn]]:
+        """Returns the meaning of a value of another row, and columns with what it is computed from, of that row.
+
+        Args:
+            copies: The ids of columns that are copied so already; gets those made.
+        """
+        moved, more = dict[str, Expression](), list[WindowColumn]()
+        for leaf in dict.fromkeys(columns_of(value)):
+            made = group_numbers.picking(column, leaf)
+            id = copies.get(made)
+            if id is None:
+                id = copies[made] = (
+                    column.id if leaf == value and len(column.arguments) < 3 else f"{column.id}_{leaf.id}"
+                )
+                more += [] if id == column.id else [replace(made, id=id)]
+            moved[leaf.id] = Column(id=id, type=leaf.type)
+            if leaf.id in self.measures:
+                self.moved[id] = Moved(measure=leaf.id, is_other=group_numbers.is_of_other(column))
+        leaves: Meanings = {leaf.id: leaf for each in moved.values() for leaf in columns_of(each)}
+        return leaves | {column.id: substitute(value, moved)}, more
+
+    def _adds_up(self, id: str, value: Expression, is_mean: bool) -> bool:
+        """Whether a value is a sum of noisy numbers with constant factors; then what adds it up is noted."""
+        found = rounded_factors_of(value, self.noisy.__contains__)
+        if not found or not found[0]:
+            return False
+        factors, widths = found
+        rounded = sum((abs(factors[id]) * width for id, width in widths.items()), start=Fraction(0))
+        factors = {id: factor for id, factor in factors.items() if id not in widths}
+        self.summed[id] = Summed(factors=factors, rounded=rounded, rows=group_numbers.rows_of(id), is_mean=is_mean)
+        return True
 
     def totals_of(self, window: Window, meanings: Meanings) -> Meanings:
         """Returns the meanings of a window's plain sums of a measure over public groups: noisy numbers of their own."""
@@ -72,19 +169,46 @@ class PropagatedNoise(dict[str, str]):
                 return None if table.aggregate.is_selected else math.prod(_most(k, kept) for k in table.aggregate.keys)
         return None
 
-    def sums(self, noises: Mapping[str, tuple[AnyNoise, Fraction]]) -> dict[str, tuple[AnyNoise | LooseSum, Fraction]]:
+    def sums(self, noises: Noises) -> dict[str, tuple[AnyNoise | LooseSum, Fraction]]:
         """Returns the noise of each total, and the unit of its numbers."""
-        fresh = {m.id for table in self.tables if isinstance(table, NoisyTable) for m in table.aggregate.measures}
-        found: dict[str, tuple[AnyNoise | LooseSum, Fraction]] = {}
-        for id, (measure, count) in self.totals.items():
-            if measure in noises:
-                noise, step = noises[measure]
-                one, parts = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
-                if isinstance(one, NoiseLaw) and (one.is_added or measure in fresh):  # each group has noise of its own
-                    found[id] = (NoiseOfSum(noise=one, count=parts * count), step)
-                else:
-                    found[id] = (LooseSum(noise=noise, count=count), step)
-        return found
+        known = ((id, measure, count) for id, (measure, count) in self.totals.items() if measure in noises)
+        return {id: (self._sum_of(m, noises[m][0], count), noises[m][1]) for id, m, count in known}
+
+    def _sum_of(self, measure: str, noise: AnyNoise, count: int) -> AnyNoise | LooseSum:
+        """Returns the noise of a sum of a measure's numbers of so many groups."""
+        one, parts = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
+        if isinstance(one, NoiseLaw) and (one.is_added or self.is_fresh(measure)):  # each group has noise of its own
+            return NoiseOfSum(noise=one, count=parts * count)
+        return LooseSum(noise=noise, count=count)
+
+    def is_fresh(self, measure: str) -> bool:
+        """Whether a measure is released by this query, so that each group has noise of its own."""
+        tables = [table.aggregate for table in self.tables if isinstance(table, NoisyTable)]
+        return any(known.id == measure for aggregate in tables for known in aggregate.measures)
+
+    def half_widths(self, id: str, counts: Iterable[object], noises: Noises, failure: Fraction) -> Floats:
+        """Returns how far a sum or mean of numbers of groups may be off, but with a probability, shape (rows,).
+
+        Args:
+            counts: Of how many groups, row by row.
+            noises: Of each measure, and the unit of its numbers.
+        """
+
+        def width(factors: Factors, count: int) -> Fraction:
+            """Returns how far a sum of so many groups' numbers is off, but for rounding them."""
+            parts = [(abs(by) * noises[m][1], self._sum_of(m, noises[m][0], count)) for m, by in factors.items()]
+            unit, first = parts[0]
+            if isinstance(first, NoiseOfSum) and all(part == parts[0] for part in parts):  # as many more numbers
+                return unit * replace(first, count=first.count * len(parts)).half_width(failure)
+            plain = sum((by * noise.half_width(failure / len(parts)) for by, noise in parts), start=Fraction(0))
+            laws = [
+                (float(by), None if isinstance(noise, LooseSum) else _law(noise, 0, False, Fraction(1)))
+                for by, noise in parts
+            ]
+            found = half_width_of_sum([(by, law) for by, law in laws if law is not None], float(failure))
+            return plain if found is None or None in [law for _, law in laws] else min(plain, Fraction(found))
+
+        return self.summed[id].half_widths(counts, width)
 
     def is_spread(self, id: str, meanings: Meanings) -> bool:
         """Whether a column stands for the randomness of reports; what is known of it is kept."""
@@ -93,6 +217,13 @@ class PropagatedNoise(dict[str, str]):
             return False
         self.spread[id] = substitute(known, meanings)
         return True
+
+
+def _is_normal(noise: AnyNoise) -> bool:
+    """Whether all that a noise is made of is normal."""
+    parts = [part.noise for part in noise.components] if isinstance(noise, CombinedNoise) else [noise]
+    laws = [part.noise if isinstance(part, NoiseOfSum) else part for part in parts]
+    return all(isinstance(law, NoiseLaw) and shape_of(law.mechanism).is_stable for law in laws)
 
 
 def _most(key: Key, kept: Sequence[str]) -> int:
@@ -109,8 +240,21 @@ def _is_released(relation: Relation) -> bool:
     return isinstance(relation, Released)
 
 
-def laws_of(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -> Callable[[str], AnyLaw | None]:
-    """Returns what is known of each measure's noise; nothing where a table is read twice, for noise may be shared."""
+def _with_rows(column: WindowColumn | AggregateColumn) -> Meanings:
+    """Returns the meanings of a sum and of the number of groups in it: themselves."""
+    rows = group_numbers.rows_of(column.id)
+    return {column.id: Column(id=column.id, type=column.type), rows: Column(id=rows, type=INT64)}
+
+
+Laws = Callable[[Collection[str]], dict[str, AnyLaw | None]]
+"""Numbers that are read together to the noise of each, or None where it is not known."""
+
+
+def laws_of(tables: Sequence[NoisyTable | AddedTable], again: PropagatedNoise) -> Laws:
+    """Returns what is known of the noise of measures; nothing where a table is read twice, for noise may be shared.
+
+    Another group of a released table has noise of its own, so what is read of one such group besides is known too.
+    """
     twice = {*again, *again.values()}
     shared: dict[int, dict[str, SharedLaw]] = {}
 
@@ -125,7 +269,14 @@ def laws_of(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str])
                     return shared[number].get(id) or _law(noise, number, repeats, measure.unit)
         return None
 
-    return law
+    def laws(ids: Collection[str]) -> dict[str, AnyLaw | None]:
+        moved = [again.moved[id] for id in ids if id in again.moved]
+        copies, apart = Counter(one.measure for one in moved), {one.measure for one in moved if one.is_other}
+        known = {m for m, count in copies.items() if count == 1 and m in apart and again.is_fresh(m)} - twice
+        own = {id: again.moved[id].measure if id in again.moved else id for id in ids}
+        return {id: law(own[id]) if id not in twice and (own[id] == id or own[id] in known) else None for id in ids}
+
+    return laws
 
 
 def _shared_laws(table: NoisyTable | AddedTable, number: int) -> dict[str, SharedLaw]:

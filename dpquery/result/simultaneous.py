@@ -53,7 +53,9 @@ def drawn(ids: Iterable[str], tables: Sequence[NoisyTable | AddedTable], again: 
             rows = max((len(table.numbers[0]) for table in tables if table.numbers), default=1)
             found[own] = (rows, False)
             continue
+        own = again.moved[own].measure if own in again.moved else own
         base = again.totals[own][0] if own in again.totals else own
+        base = next(iter(again.summed[own].factors)) if own in again.summed else base
         if base not in known:
             raise InternalError("an answer reads a noisy number of no released table")
         table, place = known[base]

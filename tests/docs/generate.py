@@ -183,8 +183,8 @@ def _windows() -> Iterator[str]:
 
 - Below the privacy boundary `PARTITION BY` holds the privacy unit's column. A row number of the unit's rows that
   `QUALIFY` or `WHERE` limits (`= 1`, `<= k`) bounds how many rows a unit has, and so the noise. `DISTINCT ON` does too.
-- Above it, windows may span all noisy groups. A value that a window function made has no interval in
-  `answer.accuracy`.
+- Above it, windows may span all noisy groups. Values of other groups (`LAG`), running sums and moving averages have
+  [intervals](../concepts/accuracy.md#intervals) where no noise decides which groups are there and in which order.
 - Rows that the window's `ORDER BY` leaves equal are ordered by all columns that it or what comes after it reads, so the
   same rows give the same answer. Ranks and frames of `RANGE` and `GROUPS` still treat them as equal.
 - `SUM` and `AVG` in a window are exact: each float is clamped to ±10^17 and rounded to ten decimal places before it is

@@ -46,7 +46,7 @@ def inputs(
         columns={"a": a.tolist(), "b": b.tolist()},
         measures=frozenset("ab"),
         half_width=lambda *_: 4 * scale,
-        law=lambda _: law,
+        laws=lambda ids: dict.fromkeys(ids, law),
         floors=frozenset(floors),
     )
 

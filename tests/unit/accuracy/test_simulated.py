@@ -47,7 +47,7 @@ def measured(
         columns=noisy,
         measures=frozenset(scales),
         half_width=half_width,
-        law=law,
+        laws=lambda ids: {id: law(id) for id in ids},
         confidence=0.95,
     )
 
