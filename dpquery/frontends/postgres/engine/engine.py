@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from sqlglot import exp
 
 from dpquery.backends.base import Backend
 from dpquery.backends.opening import open_backend
@@ -18,9 +17,8 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import SYNOPSES
 from dpquery.data.arrow import arrow_type
 from dpquery.errors import InvalidLossError, QueryError
-from dpquery.frontends.postgres.engine.declared import DeclaredAnswer, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
-from dpquery.frontends.postgres.engine.routing import Route, RoutedStatement, over_synopses, position_of, route
+from dpquery.frontends.postgres.engine.routing import Route, RoutedStatement, route
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
 from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
 from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
@@ -47,6 +45,8 @@ from dpquery.session.preparing import sources_of
 from dpquery.session.session import Session
 from dpquery.sql.bind.shape import ResultShape, shape
 from dpquery.sql.parse.parameters import fill
+from dpquery.sql.statements.declared_answers import DeclaredAnswer, known_answer
+from dpquery.sql.statements.statement_trees import Tree, over_synopses, position_of
 
 Made = TypeVar("Made")
 NOTHING_CHARGED = "no charge"
@@ -186,7 +186,8 @@ class StatementEngine:
             return known
         if self._row_level == "synopsis":
             session = self._session(analyst)
-            text = over_synopses(self._filled(statement, params), self._catalog, session.synopses)
+            named = {one.table: name for name, one in session.synopses.items()}
+            text = over_synopses(self._filled(statement, params), self._catalog, named)
             if text is not None:
                 result = session.sql(text)
                 return DeclaredAnswer(table=_answer_table(result, made, ()), notice=f"no charge: {result.notes[0]}")
@@ -200,17 +201,16 @@ class StatementEngine:
         column_oid = self._oid_of_declared if is_private else self._oid_of_system
         return infer(statement.tree, statement.placeholders, given, column_oid)
 
-    def _oid_of_declared(self, column: exp.Column) -> int | None:
+    def _oid_of_declared(self, column: str, is_quoted: bool) -> int | None:
         """Returns the OID of the columns of this name, where all declared tables agree on it."""
-        quoted = bool(column.this.args.get("quoted"))
-        found = (table.find_column(column.name, quoted) for table in self._catalog.tables.values())
+        found = (table.find_column(column, is_quoted) for table in self._catalog.tables.values())
         oids = {oid_of(one.type) for one in found if one is not None}
         return oids.pop() if len(oids) == 1 else None
 
-    def _oid_of_system(self, column: exp.Column) -> int | None:
-        return self._emulation.oid_of_column(column.name)
+    def _oid_of_system(self, column: str, _: bool) -> int | None:
+        return self._emulation.oid_of_column(column)
 
-    def _filled(self, statement: RoutedStatement, params: list[object]) -> exp.Expr:
+    def _filled(self, statement: RoutedStatement, params: list[object]) -> Tree:
         return fill(statement.tree.copy(), list(statement.placeholders), params or None)
 
     def _over_catalogs(
