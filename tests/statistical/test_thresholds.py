@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -51,6 +52,12 @@ def session(
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     data = {"person": pa.array([p for p, _ in rows], pa.int64()), "note": pa.array([n for _, n in rows], pa.string())}
     return dp.connect(catalog, {"visits": pa.table(data)}, ledger=ledger, reuse=False)
+
+
+@cache
+def of_nobody(shelf: str, *, neighbours: str = "add_remove", is_approximate: bool = False) -> dp.Session:
+    """Returns a session over no rows, of which only plans are asked."""
+    return session(shelf, [], budget=APPROXIMATE if is_approximate else CONCENTRATED, neighbours=neighbours)
 
 
 def lone(people: int, groups: int) -> list[tuple[int, str]]:
@@ -117,7 +124,7 @@ def test_tau_of_an_epsilon(groups: int, epsilon: str, delta: str, shelf: str) ->
     All of the query's delta is for the selection, or half where Gaussian noise needs the rest. The planner takes the
     law that errs least.
     """
-    opened = session(shelf, [], budget=APPROXIMATE)
+    opened = of_nobody(shelf, is_approximate=True)
     text = "SELECT note, COUNT(DISTINCT person) AS n FROM visits GROUP BY note"
     (made,) = opened.explain(text, epsilon=epsilon, delta=2 * Fraction(delta), max_groups=groups).measurements
     assert made.tau is not None
@@ -144,7 +151,7 @@ def gaussian_tail(k: int, variance: float) -> float:
 @pytest.mark.parametrize(("epsilon", "groups", "published"), [("1", 1, 14.12), ("1/2", 2, 56.26)])
 def test_tau_agrees_with_published_figures(epsilon: str, groups: int, published: float, shelf: str) -> None:
     """1 + (g / epsilon) ln(1 / (2 p)) for continuous noise at delta 1e-6; whole numbers need up to one more."""
-    opened = session(shelf, [], budget=APPROXIMATE)
+    opened = of_nobody(shelf, is_approximate=True)
     text = "SELECT note, COUNT(DISTINCT person) AS n FROM visits GROUP BY note"
     (made,) = opened.explain(text, epsilon=epsilon, delta="1e-6", max_groups=groups).measurements
     assert made.mechanism == "laplace"
@@ -159,7 +166,7 @@ def test_tau_agrees_with_published_figures(epsilon: str, groups: int, published:
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 def test_tau_of_gaussian_noise(neighbours: str, groups: int, rho: str, delta: str, shelf: str) -> None:
     """Units move the number of units by 1 in each of g groups, or by 1 in 2 g groups if one replaces another."""
-    opened = session(shelf, [], neighbours=neighbours)
+    opened = of_nobody(shelf, neighbours=neighbours)
     text = "SELECT note, COUNT(DISTINCT person) AS n FROM visits GROUP BY note"
     (made,) = opened.explain(text, rho=rho, delta=delta, max_groups=groups).measurements
     variance = groups * (1 if neighbours == "add_remove" else 2) / (2 * float(Fraction(rho)))
@@ -213,7 +220,7 @@ def test_the_threshold_is_on_people_not_on_rows(counted: str, shelf: str, monkey
 
 def test_groups_are_shown_from_tau_on(shelf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)
-    tau = session(shelf, []).explain(TEXT, rho="1", delta="1e-6", max_groups=1).measurements[0].tau
+    tau = of_nobody(shelf).explain(TEXT, rho="1", delta="1e-6", max_groups=1).measurements[0].tau
     assert tau is not None
     rows = [(1000 * size + i, f"group of {size}") for size in (tau - 1, tau, tau + 1) for i in range(size)]
     answer = session(shelf, rows).sql(TEXT, rho="1", delta="1e-6", max_groups=1)
@@ -222,7 +229,7 @@ def test_groups_are_shown_from_tau_on(shelf: str, monkeypatch: pytest.MonkeyPatc
 
 def test_the_threshold_is_on_noisy_numbers(shelf: str) -> None:
     """Just below tau some groups are shown, and at tau some are not. All or none has a chance below 1e-100 each."""
-    tau = session(shelf, []).explain(TEXT, rho="1", delta="1e-6", max_groups=1, max_rows=1).measurements[0].tau
+    tau = of_nobody(shelf).explain(TEXT, rho="1", delta="1e-6", max_groups=1, max_rows=1).measurements[0].tau
     assert tau is not None
     sizes = {"below": tau - 1, "at": tau}
     names = [(f"{name} {i}", size) for name, size in sizes.items() for i in range(1000)]

@@ -223,10 +223,11 @@ def test_sums_are_of_weights_and_not_rounded(engine: Engine, values: list[Any], 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("rows", [2, 3, 4, 20])
 def test_weighed_sums_are_exact_beyond_64_bits(engine: Engine, sign: int, rows: int) -> None:
-    for bits in (37, 38, 39, 52, 60):
-        values = [sign * (2**bits - 1 - i) for i in range(rows)]
-        expected = sum(values) * (2 * WEIGHT // rows)
-        assert one_total(engine, "int64", values, lattice(-(2**bits), 2**bits, 1), rows=2) == expected
+    stored = {f"x{bits}": [sign * (2**bits - 1 - i) for i in range(rows)] for bits in (37, 38, 39, 52, 60)}
+    backend, source = visits(engine, dict.fromkeys(stored, "int64"), {"u": ["a"] * rows, **stored})
+    sums = [total(f"v_x{bits}", lattice(-(2**bits), 2**bits, 1)) for bits in (37, 38, 39, 52, 60)]
+    found = run(backend, aggregate(source, *sums, unit="v_u", rows=2))
+    assert found == {(): tuple(sum(values) * (2 * WEIGHT // rows) for values in stored.values())}
 
 
 def test_a_filter_that_nothing_passes_leaves_the_group(engine: Engine) -> None:
