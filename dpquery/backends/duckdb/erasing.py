@@ -10,7 +10,7 @@ import duckdb
 from dpquery.backends.duckdb.earlier_preparation import link
 from dpquery.backends.duckdb.engine import DuckDBEngine
 from dpquery.backends.duckdb.preparing import Written
-from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of
+from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of, sorted_by
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
@@ -110,7 +110,7 @@ def _without(
     """Returns a file after writing it without the rows of a unit."""
     others = f"FROM {parquet_scan([str(before / file.name)], key)} WHERE NOT ({_is_unit(table, unit)})"
     said, cursor = labels(into.name, table.name, shard, file.cell), engine.cursor()
-    cursor.execute(copied(f"SELECT * {others}{order_of(table)}", into / file.name, said, key))
+    cursor.execute(copied(f"SELECT * {others}{sorted_by(*order_of(table))}", into / file.name, said, key))
     written = parquet_scan([str(into / file.name)], key)
     counts = f"SELECT (SELECT COUNT(*) {others}) = (SELECT COUNT(*) FROM {written})"
     if cursor.execute(counts).fetchall() != [(True,)]:

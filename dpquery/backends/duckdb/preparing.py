@@ -20,7 +20,7 @@ from dpquery.backends.duckdb.earlier_preparation import Earlier, Unfit
 from dpquery.backends.duckdb.engine import DuckDBEngine
 from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.public_tables import PublicTables
-from dpquery.backends.duckdb.row_parts import PART, TOO_LARGE, Cutting
+from dpquery.backends.duckdb.row_parts import PART, TOO_LARGE, Cutting, in_order
 from dpquery.backends.duckdb.shard_files import (
     block_of,
     cell_of,
@@ -274,7 +274,7 @@ class Preparing(PublicTables):
             cutting = self._cutting(table, rows, self._into / f"cut{place}")
             parts: Iterable[str | None] = [None] * number * cells
             if fresh != frozenset():
-                parts = [rows] if number * cells == 1 else cutting.parts(number * cells)
+                parts = [in_order(rows, order)] if number * cells == 1 else cutting.parts(number * cells, order)
             files: list[list[File]] = [[] for _ in range(number)]
             for part, text in enumerate(parts):
                 shard, cell = divmod(part, cells)
@@ -284,7 +284,7 @@ class Preparing(PublicTables):
                     continue
                 if text is None and cell:
                     continue
-                text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
+                text = text or f"{in_order(rows, ())} LIMIT 0"
                 said = labels(self._made, table.name, self._first + shard, cell)
                 with contextlib.nullcontext() if table.public else cutting.told(number):
                     self._run(copied(text, file, said, self._key))

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from dpquery.backends.duckdb.shard_files import sorted_by
 from dpquery.backends.resources import bytes_of
 from dpquery.catalog.names import quoted
 from dpquery.data.encrypted_files import EncryptionKey
@@ -24,11 +25,14 @@ PART = " part"
 OF_A_MOMENT = "FORMAT parquet, COMPRESSION uncompressed, DICTIONARY_SIZE_LIMIT 4096"
 """How files are written that are read once: without what takes longer than to read them as they are, compression and
 looking for equal values among many."""
+PLACE = " place"
+"""The column that numbers rows of a part."""
 PIECES = 8
 """The engine keeps rows that it cuts until a part has half a million of them, and others that arrive while it writes
 (https://github.com/duckdb/duckdb/pull/22505, /23037, https://github.com/duckdb/duckdb/issues/25920). So it is given no
-more at once than one part in so many of its memory, unless all rows fit into twice that. Until it bounds what it keeps
-by bytes, and tests/backends/test_prepared_memory.py passes without pieces."""
+more at once than one part in so many of its memory, unless all rows fit into twice that. Rows that fit into that once
+are sorted in memory and not cut. Until it bounds what it keeps by bytes, and tests/backends/test_prepared_memory.py
+passes without pieces."""
 ROW_GROUP = 122_880
 """Rows of a group, at most: the engine's default."""
 LEAST_ROWS = 2_048
@@ -36,6 +40,11 @@ LEAST_ROWS = 2_048
 
 WIDE = ("VARCHAR", "HUGEINT", "UHUGEINT", "UUID", "INTERVAL")
 """Types of which the engine keeps 16 bytes of each value, and the texts elsewhere; all others take at most 8."""
+
+
+def in_order(rows: str, order: Sequence[str]) -> str:
+    """Returns a SELECT of rows, given by one with PART, sorted."""
+    return f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({rows}){sorted_by(*order)}"
 
 
 class Cutting:
@@ -64,12 +73,30 @@ class Cutting:
         lengths = " + ".join(f"COALESCE(SUM(strlen({text})), 0)" for text in texts)
         self._counted, self._lengths = counted, f"SELECT {lengths} FROM {stored}" if texts else "SELECT 0"
 
-    def parts(self, count: int) -> Iterator[str | None]:
-        """Writes rows once, by part, and yields a SELECT of each part or None: sources are read once for all parts, and
-        the files of a part are there until the next one is asked for."""
+    def parts(self, count: int, order: Sequence[str]) -> Iterator[str | None]:
+        """Yields a SELECT of each part, in order, or None where it has no row: sources are read once for all parts, and
+        what was made of a part is there until the next one is asked for."""
+        rows, size, most = self._sizes()
+        if size <= most:
+            yield from self._in_memory(count, order)
+        else:
+            yield from self._in_files(count, order, rows, size, most)
+
+    def _in_memory(self, count: int, order: Sequence[str]) -> Iterator[str | None]:
+        """Sorts all rows at once. The window keeps them in the order in which they are: one thread numbers them."""
+        self._run(f"CREATE TABLE cut AS FROM ({self._rows}){sorted_by(quoted(PART), *order)}")
+        found = {int(part) for (part,) in self._run(f"SELECT DISTINCT {quoted(PART)} FROM cut")}
+        for part in range(count):
+            placed = f"SELECT *, row_number() OVER () AS {quoted(PLACE)} FROM cut WHERE {quoted(PART)} = {part}"
+            columns = f"* EXCLUDE ({quoted(PART)}, {quoted(PLACE)})"
+            yield f"SELECT {columns} FROM ({placed}) WHERE {quoted(PLACE)} > 0" if part in found else None
+        self._run("DROP TABLE cut")
+
+    def _in_files(self, count: int, order: Sequence[str], rows: int, size: int, most: int) -> Iterator[str | None]:
+        """Writes rows by part, and sorts one part after another."""
         self._folder.mkdir(0o700)
         found = dict[int, list[str]]()
-        for place, piece in enumerate(self._pieces()):
+        for place, piece in enumerate(self._pieces(rows, size, most)):
             cut = self._folder / f"cut{place}"
             cut.mkdir(0o700)
             form = f"{OF_A_MOMENT}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
@@ -79,8 +106,8 @@ class Cutting:
                 found.setdefault(part, []).extend(sorted(map(str, written.iterdir())))
         for part in range(count):
             files = found.get(part, [])
-            scan = parquet_scan(files, self._key).removesuffix(")")
-            yield f"SELECT * FROM {scan}, hive_partitioning = false)" if files else None
+            scan = parquet_scan(files, self._key).removesuffix(")") + ", hive_partitioning = false)"
+            yield in_order(f"FROM {scan}", order) if files else None
             for file in files:
                 os.unlink(file)
         shutil.rmtree(self._folder)
@@ -96,10 +123,9 @@ class Cutting:
             more = f", or prepare {needed} shards" if needed > shards else ""
             raise CatalogError(f"the data could not be prepared: {TOO_LARGE}{more}") from None
 
-    def _pieces(self) -> Iterator[str]:
+    def _pieces(self, rows: int, size: int, most: int) -> Iterator[str]:
         """Yields a SELECT of all rows, or of one piece after another of as many rows as may be cut at once: these are
         written as they come first, for which the engine keeps a group of rows for each thread."""
-        rows, size, most = self._sizes()
         if size <= 2 * most:
             yield self._rows
             return

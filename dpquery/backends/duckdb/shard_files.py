@@ -45,12 +45,16 @@ def dated_by(table: Table) -> str | None:
     return next(bounded, None) if table.blocks is None else table.blocks.column
 
 
-def order_of(table: Table) -> str:
-    """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
+def order_of(table: Table) -> tuple[str, ...]:
+    """Returns what rows are sorted by within a file: by day, so that a question about some days reads these,
     where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
     dated = dated_by(table)
     day = [] if dated is None else [f"CAST({quoted(dated)} AS DATE)"]
-    order = day + ([] if table.ownership is None else [quoted(CODE)])
+    return (*day, *([] if table.ownership is None else [quoted(CODE)]))
+
+
+def sorted_by(*order: str) -> str:
+    """Returns the clause that sorts, if there is anything to sort by."""
     return f" ORDER BY {', '.join(order)}" if order else ""
 
 
