@@ -20,7 +20,7 @@ from dpquery.plan.zones import UTC
 from dpquery.sql.bind.differences import ADVICE, as_dates, moved, of_intervals, read_apart
 from dpquery.sql.bind.moments import constant_moment, epoch_refused, formatted, without_zones, zone_refused
 from dpquery.sql.bind.scope import Context, Scope
-from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
+from dpquery.sql.bind.wording import ADVISED, form_of, function_meant
 from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, unknown_name
 from dpquery.sql.names.date_intervals import microseconds_of
 from dpquery.sql.names.functions import division_of, is_known, operation_of
@@ -324,7 +324,7 @@ class Binder:
             if name.isidentifier() and bracket:
                 how, near = "with these arguments", ""
                 if not is_known(node):
-                    how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
+                    how, near = "here", function_meant(name, context.text[span.start : span.end]) if span else ""
                 advice = ADVISED.get(name) or f"{near}The reference of SQL lists the functions."
                 return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
         return context.unsupported(f"{form_of(node)} is not supported", node, ADVISED.get(form_of(node), ""))

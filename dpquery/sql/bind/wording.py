@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 from dpquery.catalog.names import closest
 from dpquery.plan.aggregates import AGGREGATES
-from dpquery.sql.names.functions import NAMED, PLAIN
+from dpquery.sql.names.functions import NAMED, PLAIN, is_known
 
+DIALECTS = ("duckdb", "snowflake", "bigquery", "tsql", "mysql", "spark", "sqlite", "oracle", "clickhouse")
+"""Dialects that are looked through for a function that PostgreSQL does not have, in this order."""
+LONGEST_CALL = 1000
+"""Characters of a call that is looked for in them."""
 _FORMS: dict[type[exp.Expression], str] = {
     exp.Add: "this sum",
     exp.Sub: "this difference",
@@ -121,6 +127,20 @@ def meant(name: str, known: Iterable[str]) -> str:
     """Returns "Did you mean ...? " where a known name is near, else "": the beginning of an advice."""
     near = closest(name, known)
     return f"Did you mean {near}? " if near is not None else ""
+
+
+def function_meant(name: str, call: str) -> str:
+    """Returns the beginning of an advice on a function that is not known: a dialect that has it, or a near name.
+
+    Args:
+        call: The text of its call.
+    """
+    for dialect in DIALECTS if len(call) <= LONGEST_CALL else ():
+        with suppress(SqlglotError):
+            found = parse_one(call, dialect=dialect)
+            if isinstance(found, exp.Func) and isinstance(found, exp.Expression) and is_known(found):
+                return f'It is one of {dialect}: write the query in that, with dialect="{dialect}". '
+    return meant(name, function_names()) if len(name) > 3 else ""
 
 
 @cache
