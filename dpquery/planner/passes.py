@@ -14,7 +14,7 @@ from dpquery.catalog import Catalog
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.plan.expr import Expression
-from dpquery.plan.logical import LogicalPlan
+from dpquery.plan.logical import Filter, Limit, LogicalPlan, Project, Released, Sort
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.targets import AccuracyTarget
 from dpquery.planner.choose import all_released, choose_together
@@ -33,6 +33,7 @@ from dpquery.planner.protect.protect import (
 from dpquery.planner.protect.small_groups import without_small_groups
 from dpquery.planner.protect.totals import mixes
 from dpquery.planner.ranges.declared import Certain, with_declared
+from dpquery.planner.unread import without_unread
 from dpquery.units.declarations import Neighbours
 from dpquery.units.sizes import Sizes
 
@@ -100,9 +101,19 @@ Observer = Callable[[Pass, Draft], None]
 """Is told of each pass and the draft that it made."""
 
 
+def _unread(draft: Draft, _: PlanningTerms) -> Draft:
+    above, projects = draft.logical[0].result, 0
+    while isinstance(above, Project | Filter | Sort | Limit):
+        projects += isinstance(above, Project)
+        above = above.source
+    if len(draft.logical) == 1 and isinstance(above, Released) and projects <= 2:
+        return draft  # one SELECT computes, and shows; it has the aggregates that it reads
+    return replace(draft, logical=without_unread(draft.logical))
+
+
 def _declared(draft: Draft, terms: PlanningTerms) -> Draft:
     known: Certain = {}  # several queries read the same boundaries
-    return replace(draft, logical=tuple(with_declared(plan, terms.catalog, known) for plan in draft.logical))
+    return replace(draft, logical=tuple([with_declared(plan, terms.catalog, known) for plan in draft.logical]))
 
 
 def _disjoint_counts(draft: Draft, terms: PlanningTerms) -> Draft:
@@ -171,9 +182,16 @@ def _allocate(draft: Draft, terms: PlanningTerms) -> Draft:
 
 KEEPING = (
     Pass(
+        name="unread",
+        reason="aggregates of a subquery that nothing reads are not measured. First, as nothing else need be known of "
+        "them",
+        keeps=True,
+        run=_unread,
+    ),
+    Pass(
         name="declared",
         reason="counts and sums that follow from the declarations are constants: nothing is measured for them. "
-        "First, as boundaries may vanish",
+        "Early, as boundaries may vanish",
         keeps=True,
         run=_declared,
     ),

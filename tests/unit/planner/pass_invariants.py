@@ -117,6 +117,7 @@ Invariant = Callable[[Draft, dp.Session], None]
 LOGICAL: tuple[Invariant, ...] = (names_resolve, boundaries_are_read)
 MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_is_finite)
 HOLDS: dict[str, tuple[Invariant, ...]] = {
+    "unread": LOGICAL,
     "declared": LOGICAL,
     "disjoint counts": LOGICAL,
     "blocks": LOGICAL,
