@@ -34,7 +34,7 @@ class PlotAxis:
         """Returns the values that the bin of a key holds, for people; None where it is not a bin.
 
         Example:
-            >>> Axis("FLOOR(x / 10)", "x", Fraction(10), Fraction(10)).label(3)
+            >>> PlotAxis("FLOOR(x / 10)", "x", Fraction(10), Fraction(10)).label(3)
             '30 to <40'
         """
         if not self.of or isinstance(key, bool) or not isinstance(key, int | float | Decimal):

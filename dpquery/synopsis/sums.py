@@ -227,9 +227,9 @@ def in_cells(expression: Expression, column: Column, axis: SynopsisAxis) -> list
     Example:
         >>> from dpquery.plan.expr import Literal
         >>> from dpquery.plan.types import INT64
-        >>> age, axis = Column(id="age", type=INT64), Axis(name="age", type=INT64, edges=(0, 30, 60, 99))
+        >>> age, axis = Column(id="age", type=INT64), SynopsisAxis(name="age", type=INT64, edges=(0, 30, 99))
         >>> in_cells(Call(function="ge", arguments=(age, Literal(value=30, type=INT64)), type=BOOLEAN), age, axis)
-        [False, True, True]
+        [False, True]
         >>> in_cells(Call(function="ge", arguments=(age, Literal(value=31, type=INT64)), type=BOOLEAN), age, axis)
         >>> in_cells(age, age, axis)
     """

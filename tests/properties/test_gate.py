@@ -157,11 +157,12 @@ def windowed(source: Relation, *columns: WindowColumn) -> Window:
 
 
 def numbered(id: str, *by: str, order: str = "v_score", function: str = "row_number") -> WindowColumn:
+    """Returns a window function without arguments, also one that nobody knows."""
     keys = (SortKey(column=order),)
-    return WindowColumn(
+    made = WindowColumn(
         id=id,
         name=id,
-        function=function,
+        function="row_number",
         arguments=(),
         filter=None,
         partition_by=by,
@@ -169,6 +170,8 @@ def numbered(id: str, *by: str, order: str = "v_score", function: str = "row_num
         frame=None,
         type=INT64,
     )
+    object.__setattr__(made, "function", function)
+    return made
 
 
 def chosen(by: Expression) -> Aggregate:

@@ -57,7 +57,10 @@ def query(random: Random, *, row_unit: bool) -> queries.Query:
     keys = random.choice([[], ["v.kind AS k"]])
     where = f" WHERE {random.choice([*conditions, never])}" if random.random() < 0.3 else ""
     listed = ", ".join([*keys, *(f"{item} AS a{i}" for i, item in enumerate(chosen))])
-    return queries.Query(text=f"SELECT {listed} FROM visits v{where}{' GROUP BY 1' if keys else ''}")
+    text = f"SELECT {listed} FROM visits v{where}{' GROUP BY 1' if keys else ''}"
+    if random.random() < 0.3:  # of which a query around reads some
+        text = f"SELECT {', '.join(['k'] * len(keys) + [f'a{random.randrange(len(chosen))}'])} FROM ({text}) AS w"
+    return queries.Query(text=text)
 
 
 def value_of(random: Random, column: ColumnDeclaration) -> Value:

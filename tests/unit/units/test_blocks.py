@@ -244,7 +244,8 @@ def test_only_filters_that_stand_on_a_scan_count(relation: Relation, expected: T
 def test_constants_of_another_type_are_not_compared() -> None:
     column = Column(id="x", type=DATE)
     moment = Literal(value=datetime.datetime(2024, 3, 1), type=TIMESTAMP)
-    wrong = Literal(value=datetime.datetime(2024, 3, 1), type=DATE)
+    wrong = Literal(value=datetime.date(2024, 3, 1), type=DATE)
+    object.__setattr__(wrong, "value", datetime.datetime(2024, 3, 1))
     for constant in (moment, wrong, Cast(argument=moment, type=DATE)):
         condition = Call(function="lt", arguments=(column, constant), type=BOOLEAN)
         assert may_hold(condition, frozenset({"x"}), DATE, By.MONTH) == ALL
