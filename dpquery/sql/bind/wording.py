@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from dpquery.catalog.names import closest
+from dpquery.errors import QueryError
 from dpquery.plan.aggregates import AGGREGATES
 from dpquery.sql.names.functions import NAMED, PLAIN, is_known
+from dpquery.sql.parse.parse import read
 
 DIALECTS = ("duckdb", "snowflake", "bigquery", "tsql", "mysql", "spark", "sqlite", "oracle", "clickhouse")
 """Dialects that are looked through for a function that PostgreSQL does not have, in this order."""
@@ -136,9 +137,9 @@ def function_meant(name: str, call: str) -> str:
         call: The text of its call.
     """
     for dialect in DIALECTS if len(call) <= LONGEST_CALL else ():
-        with suppress(SqlglotError):
-            found = parse_one(call, dialect=dialect)
-            if isinstance(found, exp.Func) and isinstance(found, exp.Expression) and is_known(found):
+        with suppress(QueryError):
+            found = read(f"SELECT {call}", dialect)[0].find(exp.Func)
+            if isinstance(found, exp.Expression) and is_known(found):
                 return f'It is one of {dialect}: write the query in that, with dialect="{dialect}". '
     return meant(name, function_names()) if len(name) > 3 else ""
 

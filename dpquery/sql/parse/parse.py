@@ -108,7 +108,14 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
         trees = [tree for tree in grammar.parser().parse(tokens, text) if tree is not None]
     except ParseError as error:
         raise _syntax_error(error, text) from None
-    except (SqlglotError, RecursionError, ValueError):
+    except (
+        SqlglotError,
+        RecursionError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        TypeError,
+    ):  # of calls that are wrong
         raise QuerySyntaxError("the query cannot be parsed").locate(text) from None
     if not trees:
         raise QuerySyntaxError("the query is empty").locate(text)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dpquery as dp
+from dpquery.errors import QuerySyntaxError
+from dpquery.sql.bind.wording import function_meant
+from dpquery.sql.parse.parse import read
 from tests.analysts.worlds import session_of
 
 SERIES = """
@@ -52,3 +55,18 @@ def test_notebooks_show_a_refusal_without_the_packages_own_lines() -> None:
     assert "column nothing does not exist" in shown
     assert "Traceback" not in shown
     assert ".py" not in shown
+
+
+@pytest.mark.parametrize(
+    ("call", "dialect"),
+    [("DATETIME_ADD(x)", "bigquery"), ("TIME_SUB()", "bigquery"), ("DATEDIFF(DISTINCT x)", "tsql"), ("XOR()", "mysql")],
+)
+def test_calls_on_which_the_parser_stumbles_are_errors_of_syntax(call: str, dialect: str) -> None:
+    with pytest.raises(QuerySyntaxError):
+        read(f"SELECT {call} FROM t", dialect)
+
+
+def test_a_function_of_another_dialect_is_looked_for_in_short_calls() -> None:
+    assert "duckdb" in function_meant("strftime", "strftime(x, '%Y')")
+    assert "duckdb" not in function_meant("strftime", f"strftime(x, '{'%Y' * 1000}')")
+    assert function_meant("xor", "XOR(") == function_meant("nothing", "nothing(x)") == ""
