@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
@@ -20,6 +21,29 @@ def test_sessions_over_tables_of_the_same_columns_share_it() -> None:
     _of(0).bind("SELECT column0 FROM table0", 0, ())
     with pytest.raises(UnsupportedQueryError):
         _of(1).bind("SELECT column0 FROM table0", 0, ())
+
+
+def test_what_is_compared_with_another_number_is_not_bound_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no number of a comparison is: whether a pattern can be read, or how many rows are left out."""
+    tables = empty_tables({"compared": {"x": "DOUBLE", "day": "DATE", "text": "VARCHAR"}})
+    run, texts = EmptyTables._runs, list[str]()
+
+    def noting(of: EmptyTables, text: str, numbers: int) -> bool:
+        texts.append(text)
+        return run(of, text, numbers)
+
+    monkeypatch.setattr(EmptyTables, "_runs", noting)
+    asked = "SELECT COUNT(*) FROM compared WHERE (x >= CAST('{}' AS DOUBLE)) AND (day < CAST('{}' AS DATE))"
+    for number, day in (("-0.5", "2024-01-01"), ("1e-07", "2024-01-02"), ("7.25", "1970-12-31")):
+        tables.bind(asked.format(number, day), 0, ())
+    assert len(texts) == 1
+    for other in ("x <= CAST('7.25' AS DOUBLE)", "x >= CAST('7.25' AS BIGINT)", "text = 'x >= CAST(''7'' AS DOUBLE)'"):
+        tables.bind(f"SELECT COUNT(*) FROM compared WHERE ({other})", 0, ())
+    assert len(texts) == 4
+    for pattern in ("a", "b", "("):
+        with pytest.raises(UnsupportedQueryError) if pattern == "(" else contextlib.nullcontext():
+            tables.bind(f"SELECT regexp_matches(text, CAST('{pattern}' AS VARCHAR)) FROM compared", 0, ())
+    assert len(texts) == 8  # what does not run is tried twice
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -7,6 +7,7 @@ that an engine keeps of them can make a difference.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -20,11 +21,15 @@ from dpquery.catalog.names import quoted
 from dpquery.errors import UnsupportedQueryError
 
 MOST_BOUND = 512
-"""Statements that are remembered to be bound."""
+"""Statements that are remembered to be bound, but for the numbers and dates that they compare with."""
 MOST_HELD = 16
 """Sets of tables without rows that are held for the next session over tables of the same columns."""
 MOST_TOGETHER = 64
 """Sets of tables that were made in an engine before there is another."""
+
+_COMPARED = re.compile(r"(?<=[<>=] )CAST\('[-+.:0-9Ee ]+' AS (DOUBLE|BIGINT|DATE|TIMESTAMP)\)")
+"""A constant on the right of a comparison, as the writers of statements write it: of such a type each can be read, so
+that which it is makes no difference to whether a statement can be bound."""
 
 Columns = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """For each table its name, and each column with its type."""
@@ -109,7 +114,8 @@ class EmptyTables:
             numbers: How many numbers a run gives it.
             domains: The public domains that it reads; their values make no difference.
         """
-        if text in self._bound:
+        shape = _COMPARED.sub(r"a \1", text)
+        if shape in self._bound:
             return
         self.engine.provide(replace(domain, rows=()) for domain in domains)
         # An interruption that comes too late for a statement may end the next one while it is prepared, as seen in
@@ -119,7 +125,7 @@ class EmptyTables:
                 "the engine that holds the data cannot run what this query measures; nothing was charged",
                 advice="Write it with other functions, or ask for its parts one by one.",
             )
-        self._bound[text] = None
+        self._bound[shape] = None
         while len(self._bound) > MOST_BOUND:
             self._bound.popitem(last=False)
 
