@@ -73,6 +73,8 @@ class Project:
 
 
 JoinKind = OneOf["inner", "left", "right", "full", "cross", "semi", "anti"]
+SetKind = OneOf["union_all", "intersect", "intersect_all", "except", "except_all"]
+FrameMode = OneOf["rows", "range", "groups"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +176,14 @@ class Frame:
     and None are known.
     """
 
-    mode: OneOf["rows", "range", "groups"]
+    mode: FrameMode
     start: int | None
     end: int | None
 
     def __post_init__(self) -> None:
         if self.start is not None and self.end is not None and self.start > self.end:
             raise ValueError("a frame ends before it starts")
-        if self.mode not in ("rows", "groups") and (self.mode != "range" or {self.start, self.end} - {0, None}):
+        if self.mode not in get_args(FrameMode) or (self.mode == "range" and {self.start, self.end} - {0, None}):
             raise ValueError("a RANGE frame has no offsets, and no other mode is known")
 
 
@@ -236,9 +238,6 @@ class Matched:
     type: Type
     left: str
     right: str
-
-
-SetKind = OneOf["union_all", "intersect", "intersect_all", "except", "except_all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

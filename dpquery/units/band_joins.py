@@ -45,8 +45,7 @@ def swept(join: Join, private: Relation, public: Relation, sizes: Sizes) -> int 
     compared = _compared(join, private, public)
     if not any(_is_bounded(ends) for ends in compared.values()):
         return None
-    found = _rows(public, sizes)
-    if found is None:
+    if (found := _rows(public, sizes)) is None:
         return None
     rows, copies = found
     known = [_most(ends, _equated(join, private, public), rows) for ends in compared.values() if _is_bounded(ends)]
@@ -113,9 +112,8 @@ def _most(ends: Ends, equated: list[Expression], rows: list[Row]) -> int | None:
             if None not in key and span is not None and span[0] < span[1]:
                 intervals.append((key, span))
         intervals.sort(key=lambda one: one[0])
-        return max(
-            (_deepest(span for _, span in same) for _, same in groupby(intervals, lambda one: one[0])), default=0
-        )
+        depths = (_deepest(span for _, span in same) for _, same in groupby(intervals, lambda one: one[0]))
+        return max(depths, default=0)
     except TypeError:  # values that Python does not compare
         return None
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import assert_never
+from typing import assert_never, get_args
 
 from dpquery.plan.expr import Call, Column, Expression, Literal, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
     Join,
+    JoinKind,
     Limit,
     Project,
     Relation,
     Released,
     Scan,
+    SetKind,
     SetOperation,
     Sort,
     Values,
@@ -49,10 +51,8 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
             "Use an inner join, or keep only the unmatched rows of the private table.",
         )
     if declared.unit_is_row:
-        public, keys = (join.right, [b for _, b in join.equalities])
-        if right.private:
-            public, keys = (join.left, [a for a, _ in join.equalities])
-        _require_unique(public, keys, declared)
+        public, side = (join.left, 0) if right.private else (join.right, 1)
+        _require_unique(public, [equal[side] for equal in join.equalities], declared)
     return left if left.private else right
 
 
@@ -114,9 +114,10 @@ def of_full_join(project: Project, join: Join, left: Locality, right: Locality, 
 
 
 def _check_sides(join: Join) -> None:
-    """The sides share no column, and each expression of the join reads the side that it belongs to."""
-    left_ids, right_ids = {c.id for c in output(join.left)}, {c.id for c in output(join.right)}
-    if left_ids & right_ids:
+    """The kind is known, the sides share no column, and each expression reads the side that it belongs to."""
+    if join.kind not in get_args(JoinKind):
+        raise NotUnitLocal(f"{join.kind} is no kind of join")
+    if {c.id for c in output(join.left)} & {c.id for c in output(join.right)}:
         raise NotUnitLocal("both sides of a join use the same column id")
     check_expressions([a for a, _ in join.equalities], join.left)
     check_expressions([b for _, b in join.equalities], join.right)
@@ -154,6 +155,8 @@ def _require_equal_units(join: Join, left: Locality, right: Locality, declared: 
 
 def of_set_operation(operation: SetOperation, left: Locality, right: Locality, declared: Declarations) -> Locality:
     """Returns what is known of a set operation whose sides are known."""
+    if operation.kind not in get_args(SetKind):
+        raise NotUnitLocal(f"{operation.kind} is no set operation")
     given = [{column.id: column.type for column in output(side)} for side in (operation.left, operation.right)]
     for column in operation.columns:
         if given[0].get(column.left) != column.type or given[1].get(column.right) != column.type:

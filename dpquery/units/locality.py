@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
+from typing import assert_never, get_args
 
 from dpquery.plan.aggregates import AGGREGATES
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
+    FrameMode,
     Join,
     Limit,
     Project,
@@ -183,6 +184,8 @@ def _window(window: Window, source: Locality, declared: Declarations) -> Localit
             raise NotUnitLocal("a window reads a column that its source does not give")
         if column.function not in WINDOW_FUNCTIONS:
             raise NotUnitLocal(f"the window function {column.function} is not known")
+        if column.frame is not None and column.frame.mode not in get_args(FrameMode):
+            raise NotUnitLocal(f"{column.frame.mode} is no mode of a frame")
     if len({(c.partition_by, c.order_by) for c in window.columns if is_positional(c)}) > 1:
         raise NotUnitLocal("window functions of two orders stand in one step")
     if not source.private:

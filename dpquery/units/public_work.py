@@ -74,9 +74,8 @@ def _own(relation: Relation, meeting: Meeting) -> int:
         case Filter():
             return rows * cost(relation.condition, given).characters
         case Project():
-            return rows * _costs(
-                [c.expression for c in relation.columns if not isinstance(c.expression, Column)], given
-            )
+            made: list[Expression] = [c.expression for c in relation.columns if not isinstance(c.expression, Column)]
+            return rows * _costs(made, given)
         case Join():
             keys = [expression for pair in relation.equalities for expression in pair]
             condition = [] if relation.condition is None else [relation.condition]

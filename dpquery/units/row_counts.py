@@ -174,10 +174,8 @@ def different_values(relation: Relation, id: str, sizes: Sizes) -> int | None:
     Source:
         docs/proofs/weights.md, Lemma 5.
     """
-    made = (
-        [column.expression for column in relation.columns if column.id == id] if isinstance(relation, Project) else []
-    )
-    known = [VALUES.get(one.function) for one in made if isinstance(one, Call)]
+    made = relation.columns if isinstance(relation, Project) else ()
+    known = [VALUES.get(c.expression.function) for c in made if c.id == id and isinstance(c.expression, Call)]
     known += [2 for column in output(relation) if column.id == id and column.type == BOOLEAN]
     return least(FewRows(sizes, lambda _: frozenset()).values(relation, id), *known)
 

@@ -172,8 +172,7 @@ class _Rules:
         return frozenset() if is_full else self._locality(relation).units
 
     def _locality(self, relation: Relation) -> Locality:
-        known = self._known.get(id(relation))
-        if known is None:
+        if (known := self._known.get(id(relation))) is None:
             known = relation, locality(relation, self._declared, lambda below, _: self._locality(below))
             self._known[id(relation)] = known
         return known[1]

@@ -226,8 +226,7 @@ class Work:
 
     def _local(self, relation: Relation, declared: Declarations) -> Locality:
         """Returns the relation's `locality`, worked out once; relations are kept, so that identities last."""
-        known = self._known.get(id(relation))
-        if known is None:
+        if (known := self._known.get(id(relation))) is None:
             known = self._known[id(relation)] = (relation, locality(relation, declared, self._local))
         return known[1]
 

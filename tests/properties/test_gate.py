@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeVar
 
 import pytest
 
@@ -35,6 +36,7 @@ from dpquery.plan.logical import (
     AggregateColumn,
     Computed,
     Filter,
+    Frame,
     Join,
     JoinKind,
     Limit,
@@ -61,6 +63,7 @@ from tests.weights import by_hand
 
 CATALOGS = {unit: catalog_of(unit=unit) for unit in ("int64", "row")}
 MOMENT = datetime.datetime(2024, 3, 1)
+Node = TypeVar("Node", Join, SetOperation, Frame)
 TYPES = {"int64": INT64, "unit": INT64, "text": TEXT, "boolean": BOOLEAN}
 
 
@@ -116,6 +119,12 @@ def count(source: Relation, unit: str | None = "v_person", **more: object) -> Bu
     delta = more.get("delta", Fraction(0))
     assert isinstance(delta, Fraction)
     return BudgetedAggregate(aggregate=aggregate, noise=(noise,) * len(aggregate.measures), selection_delta=delta)
+
+
+def of_kind(node: Node, kind: str) -> Node:
+    """Returns the node with a kind, or a frame's mode, that no constructor takes."""
+    object.__setattr__(node, "mode" if isinstance(node, Frame) else "kind", kind)
+    return node
 
 
 def unlimited(source: Scan, rows: object) -> Scan:
@@ -194,6 +203,7 @@ def keyed(by: Expression, kind: JoinKind = "inner", on: Expression | None = None
 
 SAME_VISIT = call("eq", (column("v_visit"), column("i_visit")))
 OWNER = call("coalesce", (column("v_person"), column("p_id")))
+FRAME = Frame(mode="rows", start=None, end=0)
 ALLOWED = {
     "count": count(VISITS),
     "known aggregate of a unit's rows": count(exactly("count"), unit="v_person"),
@@ -216,6 +226,10 @@ ALLOWED = {
     "private semi-join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="semi")),
     "private anti-join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age"), kind="anti")),
     "per unit": count(grouped(VISITS, "v_person", "v_kind")),
+    "public join of public tables": count(
+        join(VISITS, join(PLACES, scan("tags", "t"), ("c_code", "t_code")), ("v_place", "c_code"))
+    ),
+    "window over a frame": count(windowed(VISITS, replace(numbered("w", "v_person"), frame=FRAME))),
     "union": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age")), unit="x0"),
     "intersection": count(both("intersect_all", VISITS, PEOPLE, ("v_person", "p_id")), unit="x0"),
     "difference": count(both("except", VISITS, PEOPLE, ("v_score", "p_age"), ("v_person", "p_id")), unit="x1"),
@@ -258,7 +272,18 @@ ALLOWED = {
     ),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
+UNION = both("union_all", VISITS, PEOPLE, ("v_person", "p_id"))
+OF_NO_KNOWN_KIND = {
+    "join": count(of_kind(join(VISITS, PLACES, ("v_place", "c_code")), "sideways")),
+    "join of public tables": count(
+        join(VISITS, of_kind(join(PLACES, scan("tags", "t"), ("c_code", "t_code")), "sideways"), ("v_place", "c_code"))
+    ),
+    "set operation": count(of_kind(replace(UNION), "minus"), unit="x0"),
+    "frame": count(windowed(VISITS, replace(numbered("w", "v_person"), frame=of_kind(replace(FRAME), "rows) ; drop")))),
+}
+"""Nodes with kinds of which no rule speaks; with a known one each of them runs."""
 REFUSED = {
+    **{f"a {name} of no known kind": budgeted for name, budgeted in OF_NO_KNOWN_KIND.items()},
     "child without its owner": count(ITEMS, unit="i_visit"),
     "child without its owner, as public": count(ITEMS, unit=None),
     "child and parent, without a unit": count(join(ITEMS, VISITS, ("i_visit", "v_visit")), unit=None),
