@@ -128,8 +128,12 @@ class AuditedDatabase:
         self.backend.close()
 
     def inputs(self, prepared: AuditedPlan, key: int) -> tuple[Groups, ...]:
-        """Returns the exact numbers of every aggregate of a plan: what noise will be added to."""
-        return tuple(groups_of(a, self.backend.run(self.backend.prepare(a), key)) for a in prepared.aggregates)
+        """Returns the exact numbers of every aggregate of a plan: what noise will be added to. Where nothing is
+        measured, the gate reads nothing."""
+        return tuple(
+            groups_of(a, self.backend.run(self.backend.prepare(a), key)) if a.measures else {}
+            for a in prepared.aggregates
+        )
 
 
 def visible(answer: Result, keys: int) -> tuple[object, ...]:

@@ -135,7 +135,7 @@ def step_of(measure: Measure, weight: int) -> Fraction:
 
 
 def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
-    """Returns the exact numbers by group.
+    """Returns the exact numbers by group, of an aggregate that measures something.
 
     Raises:
         WrongShape: Not the shape that the kernel is promised.
@@ -146,7 +146,7 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
         for measure, numbers in zip(aggregate.measures, exact.numbers, strict=True)
     ]
     columns = [column.tolist() for column in exact.keys]
-    rows = list(zip(*given, strict=True)) if given else [()] * len(columns[0])  # public keys alone measure nothing
+    rows = list(zip(*given, strict=True))
     groups = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
     if len(columns) != len(aggregate.keys) or next(remaining, None) is not None:
         raise WrongShape("other keys or histograms than were asked for")

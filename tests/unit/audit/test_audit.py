@@ -103,6 +103,15 @@ def test_an_engine_that_counts_twice_is_found(tmp_path: Path, monkeypatch: pytes
     assert "moves by" in section.violations[0]
 
 
+def test_queries_that_measure_nothing_are_audited(tmp_path: Path) -> None:
+    """As at the gate nothing is read for them, so that neither a missing number nor a missing group is a problem."""
+    made = catalog()
+    texts = ("SELECT MAX(2) AS two FROM visits", "SELECT kind, MAX(2) AS two FROM visits GROUP BY kind")
+    section = GrayBox(made, of_text(";".join(texts), made), tmp_path).run(1, worlds=1)
+    assert [line.name for line in section.lines] == [*texts]
+    assert not section.violations
+
+
 def test_each_step_of_a_query_is_audited(tmp_path: Path) -> None:
     made = catalog()
     text = "SELECT COUNT(*) AS n FROM visits WHERE score > (SELECT AVG(score) FROM visits) - 100"
