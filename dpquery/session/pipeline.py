@@ -1,7 +1,7 @@
-"""The flow of a query, a call for each stage: `plan`, from text to what is measured; `divide`, what of that is stored;
-and `answer`, which releases the rest. A session calls them in this order.
+"""The flow of a query, a call for each stage: `answer_queries`, which a session calls, and below it its stages.
 
-The parts of the first are in `planning.py`, those of the last in `answering.py`.
+`plan` goes from texts to what is measured; `divide` says what of that is stored; `answer` releases the rest. The parts
+of the first are in `planning.py`, those of the last in `answering.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from threadpoolctl import ThreadpoolController
 
@@ -35,6 +36,9 @@ from dpquery.session.planning import (
     terms_of,
 )
 
+if TYPE_CHECKING:
+    from dpquery.session.stages import Stages
+
 _LIBRARIES = ThreadpoolController()
 _LIMITING = threading.Lock()
 """Held by the one thread that limits them: what the last of several restored would be the limit."""
@@ -53,6 +57,25 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         _LIMITING.release()
+
+
+def answer_queries(requests: tuple[Request, ...], own: Stages, reuse: Reuse | None) -> tuple[Batch, bool]:
+    """Answers queries that share one charge: the whole flow, a call for each stage, and nothing else.
+
+    Args:
+        own: What the session adds to the stages: `own.prepared` is `plan`, or what is kept of it.
+        reuse: How stored answers are used; None where nothing is stored.
+    Returns:
+        The answers, and whether they may be kept: computed from stored releases alone, whenever asked.
+    """
+    prepared = own.prepared(requests, reuse)
+    if prepared[0].steps:
+        return own.in_steps(requests, prepared[0].steps, reuse), False
+    parts = divide(prepared, ledger=own.ledger, reuse=reuse)
+    remarks = own.remarks(requests, prepared, parts, reuse)
+    with own.executing(requests, reuse) as execution:
+        answers = answer(requests, prepared, parts, remarks, execution)
+    return answers, bool(parts.wanted) and not parts.rest.aggregates and not prepared[0].reads_clock
 
 
 @one_thread()

@@ -6,34 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from dpquery.backends.base import Backend
-from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
-from dpquery.errors import CatalogError, InsufficientBudgetError
+from dpquery.errors import CatalogError
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.planner.passes import Draft, Observer, Pass
+from dpquery.planner.passes import Draft, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
-from dpquery.reuse.query_split import QuerySplit, Reuse
 from dpquery.reuse.store import ReleaseStore
 from dpquery.reuse.stored_measurements import listing
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
-from dpquery.session.answering import Execution, Remarks, remarks_of
 from dpquery.session.dashboard import Dashboard, Planned
 from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.ledger_match import check_ledger
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
-from dpquery.session.plan_cache import PlanCache, Repeats
 from dpquery.session.planning import PreparedQuery, require_accepted
 from dpquery.session.prices import expected, prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
 from dpquery.session.query_plan import Plan, told_with_plan
-from dpquery.session.smaller_offers import in_words_of
-from dpquery.session.steps import answered_in_steps, in_steps, require_enough
+from dpquery.session.stages import Stages
+from dpquery.session.steps import in_steps
 from dpquery.session.suggest_bounds import Suggestions, suggest
 from dpquery.session.synopses import Synopses
 from dpquery.session.synopsis_buying import Buying
@@ -76,11 +72,21 @@ class Session:
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
         self._charged = AtVersion(ledger, ledger.data_version if data_version is None else data_version)
         self._only_own = reuse == "own"
-        self._store = ReleaseStore(ledger) if reuse else None
-        self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), PlanCache()
-        self._profiles = KnownProfiles(catalog=catalog, ledger=ledger, public=backend)
+        self._store, fingerprints = ReleaseStore(ledger) if reuse else None, Fingerprints(catalog)
         buying = Buying(catalog=catalog, backend=backend, charged=self._charged, analyst=analyst)
-        self.synopses = Synopses(buying, self._store, self._fingerprints, self._only_own)
+        self.synopses = Synopses(buying, self._store, fingerprints, self._only_own)
+        self._stages = Stages(
+            catalog=catalog,
+            backend=backend,
+            ledger=ledger,
+            charged=self._charged,
+            analyst=analyst,
+            store=self._store,
+            only_own=self._only_own,
+            fingerprints=fingerprints,
+            profiles=KnownProfiles(catalog=catalog, ledger=ledger, public=backend),
+            synopses=self.synopses,
+        )
 
     @property
     def catalog(self) -> Catalog:
@@ -124,7 +130,7 @@ class Session:
 
     def answered(self, request: Request) -> Result:
         """Returns the answer of a request, as `sql` does."""
-        return self._answers((request,))[0]
+        return self._stages.answers((request,))[0]
 
     @takes_options
     def batch(self, queries: Sequence[str], *, options: Options = NO_OPTIONS, **asked: Unpack[Asked]) -> Batch:
@@ -136,7 +142,7 @@ class Session:
                 such a column.
         Raises: As `sql`; the place in the text is that of the query at fault.
         """
-        return self._answers(several(queries, options.but(**asked), self._catalog.defaults))
+        return self._stages.answers(several(queries, options.but(**asked), self._catalog.defaults))
 
     @takes_options
     def plan_dashboard(
@@ -146,108 +152,20 @@ class Session:
         requests = several(queries, options.but(**asked), self._catalog.defaults)
 
         def planned(some: tuple[Request, ...], fresh: bool) -> Planned:
-            reuse = self._reuse(fresh)
-            return self._prepared(some, reuse), self._divided(some, reuse)
+            reuse = self._stages.reuse(fresh)
+            return self._stages.prepared(some, reuse), self._stages.divided(some, reuse)
 
         least, ledger = self._catalog.defaults.least_charge, self._ledger
-        return Dashboard.of(requests, planned, ledger, self._analyst, least, lambda: self._answers(requests))
+        return Dashboard.of(requests, planned, ledger, self._analyst, least, lambda: self._stages.answers(requests))
 
     def _request(self, query: str, params: Given, options: Options) -> Request:
         return options.request(query, params, self._catalog.defaults)
-
-    def _answers(self, requests: tuple[Request, ...]) -> Batch:
-        """Returns the answers. Those computed from stored releases alone are kept until something else is stored."""
-        reuse, fresh = self._reuse(requests[0].fresh), requests[0].fresh
-        keys = tuple(request.key for request in requests)
-        if reuse is None or fresh or None in keys:
-            return self._measured(requests, reuse)[0]
-        key, state = (reuse.version, keys), reuse.store.state()
-        if (known := self._repeats.get(key, state)) is not None:
-            return known
-        answers, lasts = self._measured(requests, reuse)
-        if lasts:
-            self._repeats.put(key, state, answers)
-        return answers
-
-    def _measured(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
-        """Returns the answers, and whether they may be kept: computed from stored releases alone, whenever asked."""
-        prepared = self._prepared(requests, reuse)
-        if prepared[0].steps:
-            steps = in_steps(requests[0], prepared[0].steps)
-            require_enough([self._divided((one,), reuse) for one in steps], self._ledger, self._analyst)
-            return answered_in_steps(steps, self.answered), False
-        parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
-        remarks = self._remarks(requests, prepared, parts, reuse)
-        try:
-            with interruptible_work():
-                execution = Execution(
-                    catalog=self._catalog,
-                    backend=self.synopses.engine() if self.synopses.reads(requests) else self._backend,
-                    ledger=self._charged,
-                    reuse=reuse,
-                    analyst=self._analyst,
-                )
-                answers = pipeline.answer(requests, prepared, parts, remarks, execution)
-        except InsufficientBudgetError as error:
-            raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
-        is_stored = bool(parts.wanted) and not parts.rest.aggregates
-        return answers, is_stored and not prepared[0].reads_clock
-
-    def _remarks(
-        self, requests: tuple[Request, ...], prepared: tuple[PreparedQuery, ...], parts: QuerySplit, reuse: Reuse | None
-    ) -> list[Remarks]:
-        """Returns for each query what is said with its answer; refuses errors that are out of reach."""
-        if self.synopses.reads(requests):
-            return self.synopses.told(requests)
-        terms = (parts.measurements(self._ledger.declarations), reuse, self._profiles, self._catalog)
-        return remarks_of(requests, prepared, *terms)
-
-    def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
-        """Returns what requests would be charged; reads no private row."""
-        return self._divided(requests, reuse).charge(self._ledger.budget.kind, self._ledger.declarations)
-
-    def _divided(self, requests: tuple[Request, ...], reuse: Reuse | None) -> QuerySplit:
-        return pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
-
-    def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[PreparedQuery, ...]:
-        if self.synopses.reads(requests):
-            return self.synopses.planned(requests)
-        catalog = self._profiles.catalog_with_rows(reuse)
-        return self._plans.get(requests, self._ledger, catalog, lambda: self._planned(requests, reuse))
-
-    def _planned(
-        self, requests: tuple[Request, ...], reuse: Reuse | None, observe: Observer | None = None
-    ) -> tuple[PreparedQuery, ...]:
-        catalog, backend = self._profiles.catalog_with_rows(reuse), self._backend
-        return pipeline.plan(
-            requests,
-            catalog=catalog,
-            ledger=self._ledger,
-            public=backend,
-            gaps=backend.gaps,
-            observe=observe,
-            derives=self._store is not None,
-        )
-
-    def _reuse(self, fresh: bool) -> Reuse | None:
-        """Returns how the store is used; raises DataChangedError where the data are not those of this session."""
-        self._charged.check()
-        if self._store is None:
-            return None
-        return Reuse(
-            store=self._store,
-            version=self._charged.data_version,
-            catalog=self._fingerprints,
-            analyst=self._analyst,
-            only_own=self._only_own,
-            fresh=fresh,
-        )
 
     @property
     def releases(self) -> pd.DataFrame:
         """What is stored of the data and free for this analyst: a row for each release, with when it was paid, by whom,
         for which query, at what charge, and what was measured."""
-        reuse = self._reuse(False)
+        reuse = self._stages.reuse(False)
         return listing(self._ledger, () if reuse is None else reuse.everything())
 
     @takes_options
@@ -267,23 +185,23 @@ class Session:
         Raises: What `sql` does before a charge, and no InsufficientBudgetError.
         """
         request = self._request(query, params, options.but(**asked))
-        (prepared,) = self._prepared((request,), self._reuse(request.fresh))
+        (prepared,) = self._stages.prepared((request,), self._stages.reuse(request.fresh))
         steps = in_steps(request, prepared.steps)
         *plans, last = [self.explained(one, prepared if one is request else None, passes) for one in steps]
         return last.after(plans) if plans else last
 
     def explained(self, request: Request, prepared: PreparedQuery | None = None, passes: bool = False) -> Plan:
         """Returns the plan of one step of a query, as `explain` does."""
-        reuse = self._reuse(request.fresh)
-        prepared = prepared or self._prepared((request,), reuse)[0]
+        reuse = self._stages.reuse(request.fresh)
+        prepared = prepared or self._stages.prepared((request,), reuse)[0]
         trace: list[tuple[Pass, Draft]] = []
         least = self._catalog.defaults.least_charge
         if passes:
-            self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
+            self._stages.planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
-        (known,) = self._remarks((request,), (prepared,), parts, reuse)
-        given = request, lambda other: self._prepared((other,), reuse)[0], self._ledger
+        (known,) = self._stages.remarks((request,), (prepared,), parts, reuse)
+        given = request, lambda other: self._stages.prepared((other,), reuse)[0], self._ledger
         lines = told_with_plan(prepared, parts, known, is_known, self._ledger.declarations, trace)
         return Plan(
             prepared,
@@ -314,8 +232,8 @@ class Session:
             epsilon, delta, rho: What it may lose, as in `sql`.
             coverage: The part of units that all values, or rows, are within.
         """
-        asked, reuse = Options(epsilon=epsilon, delta=delta, rho=rho), self._reuse(False)
-        known = {name: found for name in self._catalog.tables if (found := self._profiles.get(name, reuse))}
+        asked, reuse = Options(epsilon=epsilon, delta=delta, rho=rho), self._stages.reuse(False)
+        known = {name: found for name in self._catalog.tables if (found := self._stages.profiles.get(name, reuse))}
         terms = columns, coverage, known, QueryBudget.of(epsilon, delta, rho)
         return suggest(self._catalog, lambda some, held: self.batch(some, options=asked, confidence=held), *terms)
 
@@ -345,11 +263,12 @@ class Session:
             asked = asked.but(**loss_of_profile(self._catalog.profile, self._catalog.budget))
 
         def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
-            return self._answers(tuple(self._request(query, None, asked.but(weights=weights)) for query in queries))
+            requests = (self._request(query, None, asked.but(weights=weights)) for query in queries)
+            return self._stages.answers(tuple(requests))
 
         bought = buy(self._catalog, ask, table, self._charged.data_version)
         if self._store is None:
-            self._profiles.bought(bought)
+            self._stages.profiles.bought(bought)
         return bought
 
     def synopsis(

@@ -125,7 +125,7 @@ class Synopses(Mapping[str, Synopsis]):
         Raises:
             UnsupportedQueryError: They read private tables too.
         """
-        if not any(SYNOPSES in str(request.text).casefold() for request in requests):
+        if SYNOPSES not in "\n".join([str(request.text).casefold() for request in requests]):
             return False
         named = [one for request in requests for one in _named(request)]
         if not any(one.schema == SYNOPSES for one in named):

@@ -13,7 +13,7 @@ import pytest
 import dpquery as dp
 from dpquery.reuse.query_split import QuerySplit
 from dpquery.session.options import Options
-from dpquery.session.plan_cache import PlanCache
+from dpquery.session.stages import PlanCache
 from tests.unit.reuse.shop import Shop, sales
 
 ROWS = 60
@@ -58,7 +58,7 @@ def shown(session: dp.Session, number: str, keys: tuple[str, ...], where: str, s
 def divided(session: dp.Session, query: str) -> QuerySplit:
     """Returns what of a query is stored, and what would be measured."""
     request = session._request(query, None, Options(epsilon="0.001"))
-    return session._divided((request,), session._reuse(False))
+    return session._stages.divided((request,), session._stages.reuse(False))
 
 
 def variances(session: dp.Session) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -130,7 +130,7 @@ def run(folder: Path, seed: int) -> tuple[int, int, int, int]:
     chance = random.Random(f"one state {seed}")
     shop = Shop(folder, f"{seed}.ledger")
     with shop.session(rows=ROWS) as session:
-        session._plans = PLANS
+        session._stages.plans = PLANS
         known = variances(session)
         for _ in range(chance.randint(2, 7)):
             session.sql(bought(chance), epsilon=chance.choice(("0.3", "1", "4")))

@@ -613,8 +613,8 @@ def test_shared_noise_is_not_followed_as_if_it_were_two(shop: Shop) -> None:
     with shop.session() as session:
         session.sql(query, epsilon=4)
         request = session._request(query, None, dp.Options(epsilon="0.1"))
-        reuse = session._reuse(False)
-        parts = pipeline.divide(session._prepared((request,), reuse), ledger=session._ledger, reuse=reuse)
+        reuse = session._stages.reuse(False)
+        parts = pipeline.divide(session._stages.prepared((request,), reuse), ledger=session._ledger, reuse=reuse)
         first, second = parts.found[0].estimates
         assert [isinstance(law, NoiseLaw) for law in _apart([first, second])] == [True, True]
         assert all(isinstance(law, CombinedNoise) for law in _apart([first, first]))

@@ -9,7 +9,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.session import pipeline
-from dpquery.session import plan_cache as prepared
+from dpquery.session import stages as prepared
 from tests.unit.reuse.shop import Shop
 
 COUNT = "SELECT COUNT(*) AS n FROM sales WHERE score > $1"
