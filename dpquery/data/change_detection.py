@@ -35,10 +35,11 @@ def held(sources: Mapping[str, Source], tables: Iterable[str]) -> dict[str, Sour
     return {**sources, **{table: _held(sources[table]) for table in tables}}
 
 
-def with_owners_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[str, Source]:
+def with_weighed_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[str, Source]:
     """Returns the sources, those of tables whose rows have owners with memory of their own for what rows weigh by.
 
-    These are the columns that lead to the owner, and that of the block: rows of frames are counted once.
+    These are the columns that lead to the owner, that of the block, that of the stratum, and those with a total: rows
+    of frames are counted, and their values added up, once.
     """
     made, leading = dict(sources), leading_to_owners(catalog)
     for table in catalog.tables.values():
@@ -46,6 +47,8 @@ def with_owners_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[st
             continue
         columns = {column for holder, column in leading if holder == table.name}
         columns |= set() if table.blocks is None else {table.blocks.column}
+        columns |= set() if table.strata is None else {table.strata.column}
+        columns |= {column.name for column in table.columns.values() if column.max_total is not None}
         made[table.name] = _with_held(made[table.name], columns)
     return made
 

@@ -76,6 +76,39 @@ def test_a_frame_that_is_changed_in_place_is_not_read_again(
         assert asked(opened) == 100
 
 
+@pytest.mark.parametrize(
+    ("rows", "total", "query", "first"),
+    [
+        ({"max_rows": 50}, {"max_total": 20}, "SELECT SUM(price) AS n FROM orders", 12),
+        ({"max_rows": {"all": 12, "per": {"kind": 2}}}, {}, "SELECT kind, COUNT(*) AS n FROM orders GROUP BY 1", 2),
+    ],
+)
+@pytest.mark.parametrize("made", [lambda given: given, lambda given: pa.table({c: given[c].array for c in given})])
+def test_a_frame_that_is_changed_in_place_adds_no_more_than_its_weights_were_made_for(
+    made: Callable[[pd.DataFrame], Any],
+    rows: dict[str, Any],
+    total: dict[str, Any],
+    query: str,
+    first: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights follow from the values of a column with a total, and from the strata of rows, which are read once."""
+    zero_noise(monkeypatch)
+    kind, number = {"type": "int64", "keys": list(range(6))}, {"type": "int64", "lower": 0, "upper": 100}
+    columns = {"id": {"type": "int64"}, "kind": kind, "price": number | total}
+    tables = {"orders": {"unit": "id", "columns": columns} | rows}
+    catalog = dp.Catalog(dataset="shop", privacy_unit="person", budget={"epsilon": 100}, tables=tables)
+    given = pd.DataFrame({"id": [1] * 12, "kind": [i % 6 for i in range(12)], "price": [1] * 12})
+    memory = [given[column].array._ndarray for column in ("kind", "price")]
+    with dp.connect(catalog, {"orders": made(given)}, ledger=dp.create_ledger(catalog, tmp_path / "l")) as opened:
+        assert asked(opened, query) == first
+        for one, value in zip(memory, (0, 100), strict=True):
+            one.flags.writeable = True
+            one[:] = value
+        assert asked(opened, query) == first
+
+
 def replaced(file: Path) -> None:
     frame([1, 1, 1]).to_parquet(file.with_suffix(".new"))
     os.replace(file.with_suffix(".new"), file)

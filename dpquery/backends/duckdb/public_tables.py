@@ -25,7 +25,7 @@ from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
-from dpquery.data.change_detection import Files, held, relied_on, with_owners_held
+from dpquery.data.change_detection import Files, held, relied_on, with_weighed_held
 from dpquery.data.owners import unique_sets
 from dpquery.data.public_twins import twice
 from dpquery.data.remote_sources import RemoteReading
@@ -158,7 +158,7 @@ class PublicTables:
         self._starting: threading.Lock = threading.Lock()
         self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
         self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
-        self._opened = with_owners_held(catalog, held(opened, checked))
+        self._opened = with_weighed_held(catalog, held(opened, checked))
         self._files = Files(self._opened, checked)
         self._tables = TableReader(catalog=catalog, opened=self._opened)
 
