@@ -36,6 +36,8 @@ def strategy_of(
     """Returns a draft, the plan that measures all of it, a strategy that measures less, and the groupings of what the
     strategy adds, for queries whose answers are estimated by least squares.
 
+    Why its steps are in this order: docs/concepts/pipeline.md.
+
     Args:
         kept: Where losses are scaled afterwards, so that errors are kept: the ids of what is measured as it is planned.
     """
