@@ -111,7 +111,7 @@ def _small() -> Results:
 def _frames(rows: int) -> Results:
     """`df.dp` beside `Session.sql`, and the memory that protecting a frame takes."""
     found = {
-        f"df.dp beyond Session.sql, {name} (ms of its thread)": {"private_ms": more, "aim": OVERHEAD}
+        f"df.dp beyond the answer and its intervals, {name} (ms of its thread)": {"private_ms": more, "aim": OVERHEAD}
         for name, more in overheads().items()
     }
     size, more = copied(rows)

@@ -1,4 +1,4 @@
-"""What `df.dp` adds to `Session.sql`: milliseconds a call, and the memory of protecting a large frame."""
+"""What `df.dp` adds to an answer with intervals: milliseconds a call, and the memory of protecting a large frame."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 def overheads(runs: int = 51) -> dict[str, float]:
-    """Returns for each call the median milliseconds that it spends outside of `Session.sql`.
+    """Returns for each call the median milliseconds that it spends beyond the answer, its intervals and its warnings.
 
     In time of the calling thread, which hardly depends on what else the machine does.
     """
@@ -69,7 +69,9 @@ def overheads(runs: int = 51) -> dict[str, float]:
     def timed(session: Session, query: str, **asked: Any) -> Any:
         start = time.thread_time()
         try:
-            return answer(session, query, **asked)
+            made = answer(session, query, **asked)
+            _ = made.accuracy, made.warnings
+            return made
         finally:
             inside.append(time.thread_time() - start)
 

@@ -194,10 +194,14 @@ def _hull(over: _Side, under: _Side, lower: float, upper: float, beyond: int, ha
         found: Floats = np.abs(a * np.cos(t) - b * np.sin(t)) - np.interp(t, nodes, quantiles) - slack
         return found
 
-    at_nodes = np.stack([above(np.full_like(a, node)) for node in nodes])  # (nodes, rows)
+    at_nodes = np.outer(np.cos(nodes), a)  # (nodes, rows); in place, as there may be many rows
+    at_nodes -= np.outer(np.sin(nodes), b)
+    np.abs(at_nodes, out=at_nodes)
+    at_nodes -= quantiles[:, None]
+    at_nodes -= slack
     middle = np.arctan(a / b)  # of the released numbers
     best = np.where(at_nodes[0] <= at_nodes[-1], first, last)  # where nothing is left
-    ends = []
+    insides, outsides = [], []
     for sign in (-1, 1):
         ordered, beside = (nodes, at_nodes) if sign > 0 else (nodes[::-1], at_nodes[::-1])
         places = np.where(beside <= 0, np.arange(len(nodes))[:, None], -1).max(axis=0)
@@ -207,11 +211,12 @@ def _hull(over: _Side, under: _Side, lower: float, upper: float, beyond: int, ha
         inside = np.where(np.isnan(inside), best, inside)
         next = np.searchsorted(sign * ordered, sign * inside, side="right")
         outside = np.append(ordered, math.nan)[next]
-        outside = np.where(np.isnan(outside), inside, outside)
-        for _ in range(HALVINGS):
-            half = (inside + outside) / 2
-            within = above(half) <= 0
-            inside, outside = np.where(within, half, inside), np.where(within, outside, half)
-        ends.append(inside)
+        insides.append(inside)
+        outsides.append(np.where(np.isnan(outside), inside, outside))
+    ends, outside = np.stack(insides), np.stack(outsides)  # (2, rows)
+    for _ in range(HALVINGS):
+        half = (ends + outside) / 2
+        within = above(half) <= 0
+        ends, outside = np.where(within, half, ends), np.where(within, outside, half)
     low, high = (np.where(end == first, lower, np.where(end == last, upper, by * np.tan(end))) for end in ends)
     return np.where(np.isnan(a + b), np.nan, low), np.where(np.isnan(a + b), np.nan, high)

@@ -163,12 +163,16 @@ class Result:
             >>> bool((wide["lower"] < narrow["lower"]).all())
             True
         """
+        return self._as_frame(self.ends(confidence, simultaneous))
+
+    def ends(self, confidence: object = None, simultaneous: bool | None = None) -> Mapping[str, Interval]:
+        """Returns what `intervals` does, by column, as arrays of shape (rows,)."""
         at_once = self.simultaneous if simultaneous is None else simultaneous
         held = self._confidence if confidence is None else read_confidence(confidence)
         if held == self._confidence and at_once == self.simultaneous:
-            return self.accuracy
+            return self._intervals
         measured = self._finished.measured(held, at_once)
-        return self._as_frame({name: self._finished.interval(name, measured) for name in self._finished.noisy})
+        return {name: self._finished.interval(name, measured) for name in self._finished.noisy}
 
     @cached_property
     def rank_errors(self) -> dict[str, float]:

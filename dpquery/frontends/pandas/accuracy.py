@@ -28,12 +28,10 @@ class End:
 
     def to_arrow(self) -> pa.Table:
         """Returns the answer's table; NULL where no interval is known."""
-        bounds = self._result.intervals(self._asked, simultaneous=self._at_once)
+        ends = self._result.ends(self._asked, self._at_once)
         table = self._result.to_arrow()
         columns = [
-            pa.array(bounds[(name, self._end)], pa.float64(), from_pandas=True)
-            if (name, self._end) in bounds.columns
-            else column
+            pa.array(getattr(ends[name], self._end), pa.float64(), from_pandas=True) if name in ends else column
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
         return pa.table(columns, names=table.column_names)
