@@ -201,10 +201,14 @@ class _Slopes(Follower[_Number]):
         return _Number(guess(*values), found)
 
     def case(self, expression: Case) -> _Number | None:
-        """The value of one branch that is else NULL or 0."""
-        last = expression.otherwise
-        is_one = len(expression.branches) == 1 and isinstance(last, Literal) and last.value in (None, 0)
-        return self.follow(expression.branches[0][1]) if is_one else None
+        """The one value that is not a constant."""
+        found = None if isinstance(expression.otherwise, Literal) else expression.otherwise
+        for _, arm in expression.branches:
+            if not isinstance(arm, Literal):
+                if found is not None:
+                    return None
+                found = arm
+        return None if found is None else self.follow(found)
 
 
 Factors = dict[str, Fraction]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.accuracy.conditions import outermost, without_needless_choices
 from dpquery.accuracy.quotients import interval_of, quotient_of
 from dpquery.accuracy.rules import Floats, Follower, Interval, Rule
 from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, AnyLaw, SimulatedLaw, simulate
@@ -91,6 +92,11 @@ class IntervalInputs:
             spread = self._spread(read)
             if not spread and (whole := self._quotient(expression, read)) is not None:
                 return whole
+            if read and not isinstance(expression, Column):
+                plain = without_needless_choices(expression)
+                around = outermost(expression, self) if plain is expression else self._interval(plain, read)
+                if around is not None:
+                    return around
             widths: dict[str, float | Floats] = {id: self.half_width(id, len(read)) for id in read - spread.keys()}
             quantile = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * max(1, len(read))))
             widths |= {id: quantile * deviation for id, deviation in spread.items()}
@@ -157,6 +163,21 @@ class IntervalInputs:
         rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
         return as_floats([evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows])
 
+    def is_exact(self, expression: Expression) -> bool:
+        """Whether it carries no noise."""
+        return not any(column.id in self.measures for column in columns_of(expression))
+
+    def shared(self, among: int) -> IntervalInputs:
+        """Returns the same for intervals that fail with that part of the probability."""
+        if among == 1:
+            return self
+        return replace(
+            self,
+            confidence=1 - (1 - self.confidence) / among,
+            half_width=lambda id, sharing: self.half_width(id, sharing * among),
+            chosen=lambda id, sharing: self.chosen(id, sharing * among),
+        )
+
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
         """Returns where a condition without noise holds."""
         ids = sorted({column.id for column in columns_of(condition)})
@@ -185,7 +206,9 @@ class _Ends(Follower[Interval]):
         return Interval(value - width, value + width)
 
     def apply(self, rule: Rule, parts: list[Interval], call: Call) -> Interval | None:
-        return rule.interval(*parts) if rule.interval is not None and len(parts) == rule.arguments else None
+        return (
+            rule.interval(*parts) if rule.interval is not None and len(parts) in (rule.arguments, rule.fewer) else None
+        )
 
     def case(self, expression: Case) -> Interval | None:
         """A value that is there or NULL has its own interval; other branches are followed on exact conditions."""

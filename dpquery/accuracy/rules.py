@@ -7,9 +7,10 @@ What an operation means on exact values is in `plan/functions`; here are those t
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -36,6 +37,7 @@ class Rule:
 
     Attributes:
         arguments: With how many `value` and `interval` are known.
+        fewer: With how many they are known too, where the last may be left out.
         value: From values, NaN being NULL; None if it is not simulated.
         interval: From intervals; None if nothing is known then.
         slopes: The derivative by each argument, from values; those left out are taken for 0.
@@ -44,6 +46,7 @@ class Rule:
     """
 
     arguments: int
+    fewer: int | None = None
     value: Callable[..., Floats] | None = None
     interval: Callable[..., Interval] | None = None
     slopes: tuple[Callable[..., Any], ...] = ()
@@ -167,9 +170,45 @@ def _roots(a: Interval) -> Interval:
     return Interval(np.sqrt(np.maximum(a.lower, 0.0)), np.sqrt(a.upper))
 
 
-def _rounded(a: Interval) -> Interval:
-    """Rounding moves each end by at most one half; outward is enough."""
-    return Interval(np.floor(a.lower), np.ceil(a.upper))
+def _rounded(a: Interval, digits: Interval | None = None) -> Interval:
+    """Each end to the nearest, and outward where two are as near: floats and decimals take different ones then."""
+    by = 10.0 ** (0.0 if digits is None else digits.lower)
+    lower, upper = a.lower * by, a.upper * by
+    slack = 1e-12 * (1 + np.maximum(np.abs(lower), np.abs(upper)))  # of the product, which is not exact
+    return Interval(np.ceil(lower - 0.5 - slack) / by, np.floor(upper + 0.5 + slack) / by)
+
+
+def _whole_quotients(a: Interval, b: Interval) -> Interval:
+    return _monotone(np.trunc, 1)(_quotients(a, b))
+
+
+def _positive(a: Floats) -> Floats:
+    """A number that has a logarithm."""
+    return np.maximum(a, 1e-300)
+
+
+def _logarithm(function: Callable[[Floats], Floats], base: float) -> Rule:
+    """Nothing is known where the number may be 0."""
+
+    def interval(a: Interval) -> Interval:
+        there = a.lower > 0
+        low, high = (np.where(there, function(_positive(end)), np.nan) for end in (a.lower, a.upper))
+        return Interval(low, high)
+
+    return Rule(
+        arguments=1,
+        value=lambda a: np.where(a > 0, function(_positive(a)), np.nan),
+        interval=interval,
+        slopes=(lambda a: 1 / (_positive(a) * math.log(base)),),
+        guess=lambda a: function(_positive(a)),
+    )
+
+
+def _powers(a: Interval, b: Interval) -> Interval:
+    """The corners, where the base is positive: a power is monotone in each of both then."""
+    found = _corners(np.power, Interval(_positive(a.lower), _positive(a.upper)), b)
+    there = a.lower > 0
+    return Interval(np.where(there, found.lower, np.nan), np.where(there, found.upper, np.nan))
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -191,7 +230,18 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "clamp": _first(3, _clamp, _clamped),
         "floor": _first(1, None, _monotone(np.floor, 1)),
         "ceil": _first(1, None, _monotone(np.ceil, 1)),
-        "round": _first(1, None, _rounded),
+        "trunc": _first(1, None, _monotone(np.trunc, 1)),
+        "round": replace(_first(2, None, _rounded), fewer=1),
+        "int_divide": Rule(
+            arguments=2,
+            interval=_whole_quotients,
+            slopes=(lambda a, b: 1 / b, lambda a, b: -1 / b**2 * a),
+            guess=_quotient,
+        ),
+        "ln": _logarithm(np.log, math.e),
+        "log10": _logarithm(np.log10, 10),
+        "log2": _logarithm(np.log2, 2),
+        "power": Rule(arguments=2, interval=_powers),
         "least": _first(2, np.minimum, _monotone(np.minimum, 1, 1)),
         "greatest": _first(2, np.maximum, _monotone(np.maximum, 1, 1)),
         "nullif": _first(2, lambda a, b: np.where(a == b, np.nan, a), None),

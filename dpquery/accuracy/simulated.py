@@ -187,7 +187,7 @@ class Points(Follower[Floats]):
 
     def apply(self, rule: Rule, parts: list[Floats], call: Call) -> Floats | None:
         """Returns the operation's values."""
-        return rule.value(*parts) if rule.value is not None and len(parts) == rule.arguments else None
+        return rule.value(*parts) if rule.value is not None and len(parts) in (rule.arguments, rule.fewer) else None
 
     def case(self, expression: Case) -> Floats | None:
         """A value that is there under a comparison, else NULL."""

@@ -327,17 +327,17 @@ def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str
     Example:
         >>> shown(8011, 7987.0, 8035.0), shown(39.2984, 38.8, 40.12), shown(40.0, float("nan"), float("nan"))
         (('8,011', '± 24'), ('39.30', '[38.80, 40.12]'), ('40', '[none]'))
-        >>> shown(354, 286.3, 422.1), shown(354, 354.0, 422.0)
-        (('354', '± 69'), ('354', '[354, 422]'))
+        >>> shown(354, 286.3, 422.1), shown(354, 354.0, 422.0), shown(44.6, 44.6, 44.6)
+        (('354', '± 69'), ('354', '[354, 422]'), ('44.6', '± 0'))
     """
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return _value(value), none if isinstance(value, datetime.date) else ""
     if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
         value = int(value)
     value = int(value) if isinstance(value, int) else float(value)
-    if not math.isfinite(high - low):
-        text = _value(value)
-        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, none
+    if not math.isfinite(high - low) or low == high:
+        text, beside = _value(value), "± 0" if low == high else none
+        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, beside
     digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
     text = _value(value, digits)
     is_rounded = isinstance(value, int) and abs((high + low) / 2 - value) < ROUNDED
