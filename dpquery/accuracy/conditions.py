@@ -98,13 +98,13 @@ def there(expression: Expression) -> list[Expression] | None:
 
 
 def without_needless_choices(expression: Expression) -> Expression:
-    """Returns the expression with COALESCE of what is never NULL left out."""
+    """Returns the expression with COALESCE of what is never NULL left out; itself if there is none."""
     if "coalesce" not in [part.function for part in parts_of(expression) if isinstance(part, Call)]:
         return expression
     made = rebuild(expression, tuple(without_needless_choices(part) for part in children(expression)))
     if isinstance(made, Call) and made.function == "coalesce" and there(made.arguments[0]) == []:
         return made.arguments[0]
-    return made
+    return expression if made == expression else made
 
 
 def _of_one(expression: Call, inputs: IntervalSource) -> Interval | None:
