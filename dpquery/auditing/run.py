@@ -71,6 +71,10 @@ def audit(
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger cannot be opened.
+    Example: of a whole report is in docs/how-to/audit-an-installation.md, which takes a while.
+        >>> audit(catalog, look=True)
+        Traceback (most recent call last):
+        dpquery.errors.CatalogError: a look at the data needs their sources
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     if from_log and (ledger is None or queries is not None):

@@ -109,7 +109,12 @@ class Catalog:
 
     @property
     def declarations(self) -> Declarations:
-        """What the kernel needs to know, with ownership followed to its end."""
+        """What the kernel needs to know, with ownership followed to its end.
+
+        Example:
+            >>> catalog.declarations.privacy_unit, [*catalog.declarations.tables]
+            ('patient', ['visits'])
+        """
         return _declarations(self)
 
     @property
@@ -135,7 +140,12 @@ class Catalog:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Advice on declarations that are allowed and yet may not be what the owner wants."""
+        """Advice on declarations that are allowed and yet may not be what the owner wants.
+
+        Example:
+            >>> print(*catalog.warnings)
+            budget: epsilon 1000 is above 10: odds about one unit may change by the factor e^epsilon.
+        """
         return advice(self)
 
     def table(self, name: str) -> Table:
@@ -150,7 +160,13 @@ class Catalog:
         return self.tables[name]
 
     def find_table(self, name: str, quoted: bool) -> Table | None:
-        """Returns the table that a query means: quoted names match exactly, others in any case."""
+        """Returns the table that a query means: quoted names match exactly, others in any case.
+
+        Example:
+            >>> catalog.find_table("VISITS", quoted=False) is catalog.table("visits")
+            True
+            >>> catalog.find_table("VISITS", quoted=True)
+        """
         if quoted:
             same = (t for t in self.tables.values() if composed(t.name) == composed(name))
             return self.tables.get(name) or next(same, None)
@@ -166,7 +182,13 @@ class Catalog:
         return self._but(tables=MappingProxyType(dict(tables)))
 
     def with_budget(self, budget: Budget, *, least_charge: Fraction) -> Catalog:
-        """Returns the catalog under another budget and without limits of analysts, to be simulated."""
+        """Returns the catalog under another budget and without limits of analysts, to be simulated.
+
+        Example:
+            >>> small = Catalog.from_yaml((folder / "clinic.yaml").read_text().replace("1000", "2")).budget
+            >>> catalog.with_budget(small, least_charge=Fraction(1, 100)).budget == small
+            True
+        """
         return self._but(budget=budget, analysts={}, defaults=replace(self.defaults, least_charge=least_charge))
 
     def _but(self, **changed: object) -> Catalog:
@@ -175,7 +197,12 @@ class Catalog:
         return made
 
     def to_text(self) -> str:
-        """Returns in words what is declared, with every default that applies."""
+        """Returns in words what is declared, with every default that applies.
+
+        Example:
+            >>> print(catalog.to_text().splitlines()[0])
+            Dataset clinic
+        """
         return describe(self)
 
 

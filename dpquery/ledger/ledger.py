@@ -121,7 +121,12 @@ class Ledger(Acts):
 
     @property
     def budget(self) -> Budget:
-        """The limit for all analysts together, in the owner's words."""
+        """The limit for all analysts together, in the owner's words.
+
+        Example:
+            >>> ledger.budget == catalog.budget
+            True
+        """
         return self._terms.budgets[DATASET]
 
     @property
@@ -183,6 +188,13 @@ class Ledger(Acts):
             InsufficientBudgetError: It exceeds what the analyst or the dataset has left; nothing was recorded.
             DataChangedError: The ledger has a newer version of the data; nothing was recorded.
             LedgerError: It was not recorded, or this is unknown; there must be no answer.
+        Example:
+            >>> charged = Ledger.create(folder / "charged", catalog.declarations, catalog.budget, {})
+            >>> loss = session.explain("SELECT COUNT(*) AS n FROM visits", epsilon=1).charge
+            >>> charged.charge(analyst="ann", loss=loss, query="SELECT COUNT(*) AS n FROM visits")
+            1
+            >>> charged.remaining("ann")
+            epsilon 999
         """
         units = self._units(loss)
         text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
@@ -198,14 +210,24 @@ class Ledger(Acts):
         self._answered.add(entry)
 
     def entries(self, *, after: int = 0) -> list[Entry]:
-        """Returns the charges and the owner's acts that follow an entry's number, by default all; oldest first."""
+        """Returns the charges and the owner's acts that follow an entry's number, by default all; oldest first.
+
+        Example:
+            >>> [entry.loss for entry in ledger.entries(after=1_000)]
+            []
+        """
         with self._reading() as log:
             position = log.find(max(after, 0)) if after <= self._replay.head.seq else None
             lines = () if position is None else (line for _, line, end in log.lines(position) if end <= self._end)
             return told(list(lines), self._answered)
 
     def verify(self) -> int:
-        """Returns the number of entries after following all of them; raises LedgerError on damage."""
+        """Returns the number of entries after following all of them; raises LedgerError on damage.
+
+        Example:
+            >>> ledger.verify() == len(ledger.entries())
+            True
+        """
         with self._store.transaction(writes=False) as log:
             self._follow(log, is_whole=True)
             return self._replay.head.seq

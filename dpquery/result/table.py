@@ -109,7 +109,12 @@ class Result:
 
     @property
     def source(self) -> str:
-        """Where its numbers come from, for people: `charged as release 7`, or `free, from release 3`."""
+        """Where its numbers come from, for people: `charged as release 7`, or `free, from release 3`.
+
+        Example:
+            >>> session.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.1").source.split(" release ")[0]
+            'charged as'
+        """
         stored = [entry for entry in self.releases if entry not in self._entries]
         if not self._entries:
             return f"free, from {_releases(stored)}" if stored else "free"
@@ -129,6 +134,10 @@ class Result:
         """Returns the answer as a DataFrame, columns in the order of the query.
 
         Sums of integers, which Arrow has as decimals, are int64 here, unless a number is beyond 64 bits.
+
+        Example:
+            >>> session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1").to_pandas().shape
+            (2, 2)
         """
         columns = [for_pandas(column) for column in self._table.columns]
         frame: pd.DataFrame = pa.Table.from_arrays(columns, names=self._table.column_names).to_pandas()

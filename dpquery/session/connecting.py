@@ -128,6 +128,10 @@ def amend_ledger(catalog: Catalog | Place, ledger: Ledger | Place, *, by: str, w
     The owner's act: the budget goes on. Columns, keys, bounds and `max_rows` of tables change without it.
     Raises:
         InvalidLossError: It would be another promise, with the reason.
+    Example:
+        >>> import dpquery as dp
+        >>> dp.amend_ledger(catalog, ledger, by="owner", why="no new table") is None
+        True
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)

@@ -170,6 +170,16 @@ def erase(
     Raises:
         CatalogError: The folder cannot be used, or holds no row of the unit.
         LedgerError: The ledger was made for other declarations.
+    Example:
+        >>> import pandas as pd
+        >>> import dpquery as dp
+        >>> frame = pd.DataFrame({"patient": [1, 2], "region": ["east", "west"], "cost": [20.0, 80.0]})
+        >>> known = dp.create_ledger(catalog, folder / "erased")
+        >>> place = dp.prepare(catalog, {"visits": frame}, folder / "kept", ledger=known)
+        >>> dp.erase(catalog, place, 2, ledger=known, by="owner") == place
+        True
+        >>> [entry.why for entry in known.entries()]
+        ['a privacy unit was erased']
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     known = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)

@@ -100,7 +100,12 @@ class Session:
 
     @property
     def remaining(self) -> PrivacyLoss:
-        """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks."""
+        """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks.
+
+        Example:
+            >>> 0 < session.remaining.epsilon <= 1000
+            True
+        """
         return self._ledger.remaining(self._analyst)
 
     def remaining_for(self, plan: Plan) -> PrivacyLoss:
@@ -125,6 +130,10 @@ class Session:
         Raises:
             QueryError: Refused; nothing was charged. BackendError: the engine failed; the charge stands.
             KeyboardInterrupt: Ctrl-C stopped the engine; what was charged by then stays charged.
+        Example:
+            >>> answer = session.sql("SELECT AVG(cost) AS mean FROM visits WHERE cost < $1", params=[90], epsilon=1)
+            >>> answer.charge, answer.columns
+            (epsilon 1, ('mean',))
         """
         return self.answered(self._request(query, params, options.but(**asked)))
 
@@ -141,6 +150,10 @@ class Session:
             options: As in `sql`, for all queries together; weights and errors of columns hold in each query that has
                 such a column.
         Raises: As `sql`; the place in the text is that of the query at fault.
+        Example:
+            >>> answers = session.batch(["SELECT COUNT(*) FROM visits", "SELECT SUM(cost) FROM visits"], epsilon="0.4")
+            >>> len(answers), answers.charge
+            (2, epsilon 0.4)
         """
         return self._stages.answers(several(queries, options.but(**asked), self._catalog.defaults))
 
@@ -148,7 +161,13 @@ class Session:
     def plan_dashboard(
         self, queries: Sequence[str], *, options: Options = NO_OPTIONS, **asked: Unpack[Asked]
     ) -> Dashboard:
-        """Returns what a batch would cost, and how exact its numbers would be alone and together; `buy()` charges."""
+        """Returns what a batch would cost, and how exact its numbers would be alone and together; `buy()` charges.
+
+        Example:
+            >>> queries = ["SELECT COUNT(*) AS n FROM visits", "SELECT SUM(cost) AS s FROM visits"]
+            >>> session.plan_dashboard(queries, epsilon="0.5").charge
+            epsilon 0.5
+        """
         requests = several(queries, options.but(**asked), self._catalog.defaults)
 
         def planned(some: tuple[Request, ...], fresh: bool) -> Planned:
@@ -183,6 +202,10 @@ class Session:
         Args:
             passes: Whether the plan's text also shows what each pass of planning made.
         Raises: What `sql` does before a charge, and no InsufficientBudgetError.
+        Example:
+            >>> plan = session.explain("SELECT SUM(cost) AS total FROM visits", epsilon=2)
+            >>> [(one.aggregate, round(one.scale)) for one in plan.measurements]
+            [('sum', 250)]
         """
         request = self._request(query, params, options.but(**asked))
         (prepared,) = self._stages.prepared((request,), self._stages.reuse(request.fresh))
@@ -231,6 +254,9 @@ class Session:
             columns: As `column` or `table.column`; by default all numbers, dates and timestamps without bounds.
             epsilon, delta, rho: What it may lose, as in `sql`.
             coverage: The part of units that all values, or rows, are within.
+        Example:
+            >>> session.suggest_bounds(["visits.cost"], epsilon="0.5").charge
+            epsilon 0.5
         """
         asked, reuse = Options(epsilon=epsilon, delta=delta, rho=rho), self._stages.reuse(False)
         known = {name: found for name in self._catalog.tables if (found := self._stages.profiles.get(name, reuse))}
@@ -257,6 +283,9 @@ class Session:
             epsilon, delta, rho: What it may lose, by default the catalog's `profile`, else as in `sql`; a twentieth of
                 an epsilon is usual for many people.
             fresh: Whether it is measured again, also what is stored.
+        Example:
+            >>> session.profile("visits", epsilon="0.5").charge
+            epsilon 0.5
         """
         asked = Options(epsilon=epsilon, delta=delta, rho=rho, fresh=fresh)
         if epsilon is None and rho is None and self._catalog.profile is not None:
@@ -289,11 +318,20 @@ class Session:
             columns: Those with keys or bounds that queries combine; by default all, at most 16.
             measures: Numbers that queries add up or average: their cells are finer.
             name, rows: By default those of the table, up to a million rows.
+        Example:
+            >>> session.synopsis("visits", ["region", "cost"], epsilon=1)
+            Traceback (most recent call last):
+            dpquery.errors.CatalogError: a synopsis is stored with answers; open the session without reuse=False
         """
         return self.synopses.buy(table, columns, measures, QueryBudget.of(epsilon, delta, rho), name=name, rows=rows)
 
     def for_analyst(self, name: str) -> Session:
-        """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
+        """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all.
+
+        Example:
+            >>> session.for_analyst("ann").analyst
+            'ann'
+        """
         reuse = "own" if self._only_own else self._store is not None
         version, backend, ledger = self._charged.data_version, self._backend, self._ledger
         return Session(self._catalog, backend=backend, ledger=ledger, analyst=name, reuse=reuse, data_version=version)

@@ -98,3 +98,24 @@ def test_every_proof_page_belongs_to_code() -> None:
         )
         assert files, f"{page.name} names no code"
         assert all((ROOT / "dpquery" / file.removeprefix("dpquery/")).exists() for file in files)
+
+
+CALLED_FIRST = {
+    "session/connecting.py": {"connect", "create_ledger", "amend_ledger"},
+    "session/preparing.py": {"prepare", "erase"},
+    "frontends/pandas/declare.py": {"protect"},
+    "auditing/run.py": {"audit"},
+    "session/session.py": {"Session"} | {f"Session.{name}" for name in ("sql", "explain", "batch", "remaining")},
+    "session/query_plan.py": {"Plan"},
+    "ledger/ledger.py": {f"Ledger.{name}" for name in ("create", "open", "charge", "entries", "verify")},
+    "catalog/model.py": {f"Catalog.{name}" for name in ("load", "from_yaml", "table", "warnings", "to_text")},
+    "result/table.py": {f"Result.{name}" for name in ("to_arrow", "to_pandas", "accuracy", "intervals", "source")},
+}
+"""What a person calls in the first hour: each shows how."""
+
+
+def test_what_is_called_first_has_an_example() -> None:
+    found = {module.path: dict(public_definitions(module)) for module in modules() if module.path in CALLED_FIRST}
+    for path, names in CALLED_FIRST.items():
+        without = {name for name in names if ">>> " not in (ast.get_docstring(found[path][name]) or "")}
+        assert not without, f"{path}: {without}"
