@@ -172,6 +172,14 @@ class Expression:
     def __len__(self) -> int:
         raise UnsupportedQueryError("the number of rows is private", advice="Ask df.dp.count(epsilon=...).")
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            example = 'df.dp.sql("SELECT SUM(price * items) FROM this")'
+            raise AttributeError(
+                f"what is computed from columns has no {name!r}: compare it to filter rows, or ask {example}"
+            )
+
     def __bool__(self) -> bool:
         raise TypeError("an expression is neither true nor false: combine masks by &, | and ~, with brackets")
 

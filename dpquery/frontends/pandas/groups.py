@@ -87,8 +87,10 @@ class Groups:
         ]
         return self._table(items, asked, params=params)
 
-    def _reduced(self, function: str, form: str, /, **asked: Any) -> Any:
-        """Returns one aggregate of the chosen columns, or of all that it fits."""
+    def _reduced(self, function: str, form: str, columns: str | list[str] | None = None, /, **asked: Any) -> Any:
+        """Returns one aggregate of these columns, the chosen ones, or all that it fits."""
+        if columns is not None:
+            return self[columns]._reduced(function, form, **asked)
         names = self._names(function)
         items: list[Item] = [self._item(function, name, name) for name in names]
         return self._table([(form.format(quoted(label)), label, column) for _, label, column in items], asked)
@@ -113,6 +115,8 @@ class Groups:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
+            if not name.startswith("_") and name in self._of._view.columns:
+                raise AttributeError(f"a column is written in brackets: groupby(...)[{name!r}]")
             raise no_attribute(name)
 
     def _table(self, items: list[Item], asked: Mapping[str, Any], params: Mapping[str, object] | None = None) -> Any:
@@ -144,6 +148,13 @@ class Groups:
         shape: Callable[[Result], Any],
         params: Mapping[str, object] | None = None,
     ) -> Any:
+        if {*self._of._held.unit} <= {*self._keys}:
+            keys, advised = ", ".join(self._listed()), ", ".join(f"{sql} AS x" for sql, _, _ in items[:1])
+            raise UnsupportedQueryError(
+                "each of these groups would be one unit, which is never shown",
+                advice="Aggregate them once more, as in "
+                f'df.dp.sql("""SELECT AVG(x) FROM (SELECT {keys}, {advised} FROM this GROUP BY {keys}) AS t""").',
+            )
         named = [f"{sql} AS {quoted(label if isinstance(label, str) else ' '.join(label))}" for sql, label, _ in items]
         return self._of._ask([*self._listed(), *named], asked, shape, rest=self._rest(), params=params)
 

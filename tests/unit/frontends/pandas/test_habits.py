@@ -119,6 +119,10 @@ GROUPS: dict[str, tuple[Ask, Ask]] = {
         lambda d: d.agg({"spend": "sum", "age": "count"}, epsilon=1),
         lambda f: f.agg({"spend": "sum", "age": "count"}),
     ),
+    "a column as an argument": (
+        lambda d: d.groupby("region").mean("spend", epsilon=1),
+        lambda f: f.groupby("region", observed=False)["spend"].mean(),
+    ),
     "a list of columns": (
         lambda d: d[["spend", "age"]].agg("sum", epsilon=1),
         lambda f: f[["spend", "age"]].agg("sum"),
@@ -156,6 +160,8 @@ def test_a_table_is_that_of_pandas(frame: pd.DataFrame, name: str) -> None:
         (lambda f: f.dp["spend"].cut([0, float("inf")]), "finite"),
         (lambda f: f.dp["region"].isin("e"), "list"),
         (lambda f: f.dp.agg({}, epsilon=1), "by their names"),
+        (lambda f: f.dp.groupby("who")["spend"].sum().mean(epsilon=1), "groups would be one unit"),
+        (lambda f: f.dp.groupby(["who", "region"]).size(), "groups would be one unit"),
     ],
 )
 def test_what_reads_rows_or_has_no_counterpart_is_refused(frame: pd.DataFrame, ask: Ask, words: str) -> None:
@@ -182,6 +188,21 @@ def test_names_of_pandas_say_the_way_on(frame: pd.DataFrame, name: str, words: s
         frame.dp["spent"]
     with pytest.raises(AttributeError, match="in brackets"):
         frame.dp.spend  # noqa: B018
+
+
+def test_the_advice_on_groups_of_one_unit_is_a_query(frame: pd.DataFrame) -> None:
+    with pytest.raises(UnsupportedQueryError) as refused:
+        frame.dp.groupby("who")["spend"].sum()
+    query = str(refused.value.advice).split('"""')[1]
+    found = frame.dp.sql(query, epsilon=1).to_pandas()
+    assert found.iloc[0, 0] == pytest.approx(FRAME.groupby("who")["spend"].sum().mean(), rel=1e-3)
+
+
+def test_what_is_computed_and_groups_say_the_way_on(frame: pd.DataFrame) -> None:
+    with pytest.raises(AttributeError, match=r"no 'sum': .*df\.dp\.sql"):
+        (frame.dp["spend"] * frame.dp["age"]).sum(epsilon=1)
+    with pytest.raises(AttributeError, match=r"groupby\(\.\.\.\)\['spend'\]"):
+        frame.dp.groupby("region").spend  # noqa: B018
 
 
 def test_an_expression_is_neither_true_nor_false_and_holds_no_data(frame: pd.DataFrame) -> None:
