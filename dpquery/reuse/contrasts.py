@@ -204,9 +204,14 @@ def _searched(
     need: Floats,
     parts: Sequence[Marginal],
 ) -> tuple[tuple[Fraction, ...], float]:
-    """Returns the best shares of groupings and options that are found, and the sum of variances of these."""
+    """Returns the best shares of groupings and options that are found, and the sum of variances of these.
+
+    Args:
+        into: What each grouping tells of each orthogonal part, for a whole loss, shape (parts, groupings).
+        need: How much each part counts, shape (parts,).
+    """
     told = [option.told(workload, parts, p) for option, p in zip(options, precisions, strict=True)]
-    both = np.concatenate([into, np.array(told).T.reshape(len(parts), -1)], axis=1)
+    both = np.concatenate([into, np.array(told).T.reshape(len(parts), -1)], axis=1)  # (parts, groupings and options)
     shares = searched(np.full(both.shape[1], 1 / both.shape[1]), both, need, 1)
     fewer = np.where(shares < FEW / len(shares), 0.0, shares)
     fewer = searched(fewer / fewer.sum(), both, need, 1)

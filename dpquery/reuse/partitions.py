@@ -46,12 +46,13 @@ def best_ways(asked: Floats, power: int, most: int = MOST_WAYS) -> list[tuple[La
     """Returns ways to cut a line and the parts of the loss that they get, for a small sum of variances.
 
     Args:
-        asked: Which places each sum adds up, times the root of its weight; no two places are alike.
+        asked: Which places each sum adds up, times the root of its weight, shape (sums, places); no two places are
+            alike.
         power: 1 for rho, 2 for epsilon.
         most: How many ways there may be.
     """
     read: NDArray[np.bool_] = np.any(asked, axis=0)
-    gram = asked[:, read].T @ asked[:, read]
+    gram = asked[:, read].T @ asked[:, read]  # (places that are read, the same)
     ways, parts = _by_gradient(gram, most) if power == 1 else _by_levels(gram)
     ways = [_with_unread(way, read) for way in ways]
     kept = parts >= LEAST / len(parts)
@@ -81,11 +82,11 @@ def _together(ways: Sequence[Labels]) -> Floats:
 def _looked_at(gram: Floats, shared: Floats, parts: Floats, power: int) -> tuple[float, Floats]:
     """Returns the sum of variances, and by how much it falls with each entry of X."""
     known = np.zeros_like(gram)
-    known[np.triu_indices(len(gram), 1)] = parts**power @ shared
+    known[np.triu_indices(len(gram), 1)] = parts**power @ shared  # (ways,) @ (ways, pairs): X above its diagonal
     known += known.T
     np.fill_diagonal(known, (parts**power).sum())
     inverse = np.linalg.inv(known)
-    worth = inverse @ gram @ inverse
+    worth = inverse @ gram @ inverse  # (places, places), as are X and the Gram matrix of the sums
     return float((gram * inverse).sum()), worth
 
 
@@ -94,7 +95,7 @@ def _better(gram: Floats, shared: Floats, parts: Floats, power: int, rounds: int
     pairs = np.triu_indices(len(gram), 1)
     for _ in range(rounds):
         worth = _looked_at(gram, shared, parts, power)[1]
-        each = (2 * shared @ worth[pairs] + np.trace(worth)) * parts ** (power - 1)
+        each = (2 * shared @ worth[pairs] + np.trace(worth)) * parts ** (power - 1)  # (ways,)
         parts = parts * (each / each.max()) ** (1 / (power + 1))
         parts = np.maximum(parts / parts.sum(), 1e-9)
     return parts
@@ -127,10 +128,10 @@ def _cut(worth: Floats) -> Labels:
     """Returns the cut of a line into intervals that are worth most: each what its places are worth together."""
     size = len(worth)
     sums = np.zeros((size + 1, size + 1))
-    sums[1:, 1:] = worth.cumsum(axis=0).cumsum(axis=1)
+    sums[1:, 1:] = worth.cumsum(axis=0).cumsum(axis=1)  # (ends, ends): of the first places by the first places
     corner, best, begins = np.diag(sums), np.zeros(size + 1), np.zeros(size + 1, dtype=np.int64)
     for end in range(1, size + 1):
-        each = best[:end] + sums[end, end] - sums[:end, end] - sums[end, :end] + corner[:end]
+        each = best[:end] + sums[end, end] - sums[:end, end] - sums[end, :end] + corner[:end]  # (begins before,)
         begins[end] = int(each.argmax())
         best[end] = each[begins[end]]
     labels, end = np.zeros(size, dtype=np.int64), size
@@ -142,8 +143,8 @@ def _cut(worth: Floats) -> Labels:
 
 def _joined(worth: Floats, labels: Labels) -> Labels:
     """Returns groups in which intervals are joined as long as that is worth something."""
-    chosen = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
-    between = chosen.T @ worth @ chosen
+    chosen = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)  # (places, groups)
+    between = chosen.T @ worth @ chosen  # (groups, groups)
     while True:
         np.fill_diagonal(between, -np.inf)
         first, second = divmod(int(between.argmax()), len(between))
@@ -158,7 +159,7 @@ def _joined(worth: Floats, labels: Labels) -> Labels:
 def _settled(worth: Floats, labels: Labels) -> Labels:
     """Returns groups in which each place was moved to where it is worth most, twice over all of them."""
     labels = labels.copy()
-    shares = worth @ (labels[:, None] == np.arange(labels.max() + 1))
+    shares = worth @ (labels[:, None] == np.arange(labels.max() + 1))  # (places, groups)
     for place in [*range(len(labels))] * 2:
         gains = shares[place].copy()
         gains[labels[place]] -= worth[place, place]
