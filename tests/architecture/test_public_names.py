@@ -41,6 +41,9 @@ NAMES = {
     *("Options", "ParameterError", "QueryCancelledError", "UnsupportedQueryError"),
 }
 
+MODULES = {"dbapi", "local", "mechanisms", "privacy"}
+"""Public modules that `import dpquery` has without an import of their own."""
+
 ASKED = {"epsilon": None, "delta": None, "rho": None, "max_groups": None, "max_rows": None, "dialect": "postgres"}
 REQUIRED = inspect.Parameter.empty
 
@@ -130,6 +133,8 @@ def test_these_names_and_no_others_are_exported() -> None:
     assert set(dp.__all__) == NAMES
     assert dp.__all__ == sorted(dp.__all__)
     assert all(hasattr(dp, name) for name in NAMES)
+    assert dp._MODULES.keys() == MODULES <= {*dir(dp)}
+    assert all(inspect.ismodule(getattr(dp, name)) for name in MODULES)
 
 
 @pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)

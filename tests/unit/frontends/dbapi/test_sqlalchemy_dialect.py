@@ -175,7 +175,7 @@ def test_what_would_read_rows_or_write_is_refused(shop: Path, engine: sa.Engine)
     for query in (select(table), table.delete(), table.insert().values(town="x"), sa.text("DROP TABLE visits")):
         with pytest.raises(sa.exc.NotSupportedError):
             rows(engine, query)
-    with pytest.raises(pd.errors.DatabaseError, match="rows of single"):
+    with pytest.raises((pd.errors.DatabaseError, sa.exc.NotSupportedError), match="rows of single"):
         pd.read_sql_table("visits", engine)
     with pytest.raises(sa.exc.NotSupportedError), engine.connect() as connection:
         connection.execute(table.insert(), [{"town": "x"}, {"town": "y"}])
