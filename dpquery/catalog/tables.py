@@ -14,7 +14,7 @@ from dpquery.kernel.accountant import LEAST_SHARE
 from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT, Ownership
 from dpquery.plan.ranges import Range, number_of
 from dpquery.plan.strata import Strata
-from dpquery.plan.types import BOOLEAN, Type, Value
+from dpquery.plan.types import BOOLEAN, TEXT, Type, Value
 
 DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
 """Of the dataset's delta, what a query may use that says none, and whose catalog says none."""
@@ -103,7 +103,10 @@ class ColumnDeclaration:
 
     @cached_property
     def range(self) -> Range:
-        """What is declared of the values, as numbers; booleans are 0 and 1."""
+        """What is declared of the values, as numbers; booleans are 0 and 1. Of texts it is how long they are."""
+        if self.type == TEXT:
+            longest = None if self.max_length == LONGEST_TEXT else self.max_length
+            return Range(nullable=self.nullable, longest=longest)
         if self.type == BOOLEAN:
             return Range(lower=Fraction(0), upper=Fraction(1), nullable=self.nullable)
         return Range(lower=number_of(self.lower), upper=number_of(self.upper), nullable=self.nullable)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, conjuncts, inner_first
-from dpquery.plan.functions import FUNCTIONS
+from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT
 from dpquery.plan.functions.casts import cast_range
 from dpquery.plan.functions.table import is_null_literal
 from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
+from dpquery.plan.types import TEXT
 
 _EMPTY = Range(nullable=True)
 
@@ -49,10 +51,18 @@ class Intervals:
             case Case():
                 return self._case(expression)
             case Call():
-                ranges = tuple(map(self, expression.arguments))
-                return FUNCTIONS[expression.function].range(ranges, expression)
+                return self._call(expression)
             case _:
                 assert_never(expression)
+
+    def _call(self, call: Call) -> Range:
+        """What the function's rule says, and of a text how long it is where that follows from its arguments."""
+        function, ranges = FUNCTIONS[call.function], tuple(map(self, call.arguments))
+        found = function.range(ranges, call)
+        if call.type != TEXT or function.texts is None:
+            return found
+        longest = function.texts.makes(call, tuple(TEXT_LIMIT + 1 if r.longest is None else r.longest for r in ranges))
+        return found if longest > TEXT_LIMIT else replace(found, longest=longest)
 
     def _case(self, expression: Case) -> Range:
         """The hull of the arms. Those that are no CASE are taken over the columns as the conditions before them and
@@ -71,7 +81,7 @@ class Intervals:
             return _EMPTY
         joined = hull(*present)
         nullable = joined.nullable or len(present) < len(arms)
-        return Range(lower=joined.lower, upper=joined.upper, nullable=nullable)
+        return replace(joined, nullable=nullable)
 
     def _where(self, condition: Expression, known: dict[str, Range], *, holds: bool) -> dict[str, Range]:
         """Returns what is known of columns where a condition is true, or is not; comparisons with constants tell it."""
@@ -110,4 +120,5 @@ def _literal(expression: Literal) -> Range:
     if isinstance(value, float) and not math.isfinite(value):
         return UNKNOWN
     number: Fraction | None = number_of(value)
-    return Range(lower=number, upper=number, nullable=value is None)
+    longest = len(value or "") if isinstance(value, str | None) else None
+    return Range(lower=number, upper=number, nullable=value is None, longest=longest)

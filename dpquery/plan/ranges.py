@@ -1,7 +1,8 @@
 """Ranges: what is known of an expression's values before any row is read.
 
 Numbers stand for themselves, booleans for 0 and 1, dates for days and timestamps for microseconds since 1970-01-01.
-Text has no range. A range is a statement about non-NULL values; `nullable` says whether NULL is possible.
+A text has no ends, but it may be known how long it is. A range is a statement about non-NULL values; `nullable` says
+whether NULL is possible.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Values lie in [lower, upper]; None means no bound on that side."""
+    """Values lie in [lower, upper]; None means no bound on that side. Texts have at most `longest` characters; None
+    means that this is not declared.
+    """
 
     lower: Fraction | None = None
     upper: Fraction | None = None
     nullable: bool = True
+    longest: int | None = None
 
     def __post_init__(self) -> None:
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
@@ -59,12 +63,13 @@ def whole_values(type: Type, numbers: Iterable[int]) -> list[Value]:
 
 def hull(*ranges: Range) -> Range:
     """Returns the smallest range that contains all the given ones (at least one)."""
-    lowers = [r.lower for r in ranges]
-    uppers = [r.upper for r in ranges]
+    lowers, uppers = [r.lower for r in ranges], [r.upper for r in ranges]
+    lengths = [r.longest for r in ranges]
     return Range(
         lower=None if None in lowers else min(x for x in lowers if x is not None),
         upper=None if None in uppers else max(x for x in uppers if x is not None),
         nullable=any(r.nullable for r in ranges),
+        longest=None if None in lengths else max(x for x in lengths if x is not None),
     )
 
 

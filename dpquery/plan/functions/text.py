@@ -110,15 +110,10 @@ _BY_CHARACTER = Texts(makes=lambda _, given: given[0], reads=lambda _, given: 64
 
 
 def _length_range(ranges: tuple[Range, ...], call: Call) -> Range:
-    """The length of what an operation has cut or padded is bounded, that of a column is not."""
-    argument = call.arguments[0]
-    known = {"concat": TEXT_LIMIT, "concat_without_nulls": TEXT_LIMIT, "replace": TEXT_LIMIT}
-    most: int | None = None
-    if isinstance(argument, Call):
-        most = known.get(argument.function)
-        if argument.function in ("lpad", "rpad"):
-            most = int(constant(argument, 1))
-    return Range(lower=Fraction(0), upper=None if most is None else Fraction(most), nullable=ranges[0].nullable)
+    """No more than the text's characters, each of at most four bytes."""
+    longest, size = ranges[0].longest, 1 if call.function == "length" else 4
+    upper = None if longest is None else Fraction(size * longest)
+    return Range(lower=Fraction(0), upper=upper, nullable=ranges[0].nullable)
 
 
 _ONE, _WITH_COUNT = signature(TEXT, result=TEXT), signature(TEXT, INT64, result=TEXT)
@@ -156,7 +151,11 @@ def length(x: str) -> int:
 
 
 @function(
-    signature(TEXT, result=INT64), counted, parsed="ByteLength octet_length/1 strlen/1", engine="strlen", texts=READS
+    signature(TEXT, result=INT64),
+    _length_range,
+    parsed="ByteLength octet_length/1 strlen/1",
+    engine="strlen",
+    texts=READS,
 )
 def octet_length(x: str) -> int:
     """How many bytes it has in UTF-8; NULL if it is."""

@@ -16,7 +16,7 @@ from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import around, clamped, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.expr import Cast, Column, Expression, substitute
+from dpquery.plan.expr import Call, Cast, Column, Expression, substitute
 from dpquery.plan.functions import cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
@@ -179,10 +179,11 @@ class MeasurementSet:
                     return known.lower, known.upper
                 found = f"no bounds within {float(most):.0e} follow"
         name = self.describe(value)
-        arguments = ", ".join(self.describe(part) for part in (column.argument, column.second) if part is not None)
+        which = "max_length" if isinstance(value, Call) and value.function == "length" else "bounds"
+        read = ", ".join(self.describe(part) for part in (column.argument, column.second) if part is not None)
         raise MissingBoundsError(
-            f"{column.name.upper()}({arguments}) has no finite sensitivity: {found} for {name}",
-            advice=f"Declare bounds in the catalog, or write CLAMP({name}, lower, upper).",
+            f"{column.name.upper()}({read}) has no finite sensitivity: {found} for {name}",
+            advice=f"Declare {which} in the catalog, or write CLAMP({name}, lower, upper).",
             span=column.span,
         )
 
@@ -359,10 +360,9 @@ class MeasurementSet:
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
         other = None if second is None else Second(value=self._input(second[0]) or "", lattice=second[1])
-        few = different, pairs
-        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total, other, few)
-        if measured in self.known:
-            return self.known[measured]
+        asked = (count, self._input(value), self._input(kept), lattice, target, domain, total, other, different, pairs)
+        if asked in self.known:
+            return self.known[asked]
         self.made += 1
         shown = name or self._described(value)
         if lattice is not None and lattice.bernstein is not None:
@@ -381,7 +381,7 @@ class MeasurementSet:
             different=different,
             pairs=pairs,
         )
-        self.known[measured] = made
+        self.known[asked] = made
         read = [one for one in (value, second and second[0]) if one is not None]
         if count in (Count.SUM, Count.QUANTILE) and not any(map(self.is_nullable, read)):
             self.whole.add(made.id)

@@ -28,8 +28,8 @@ def _at_least(value: int) -> Expression:
 
 
 def _known(lower: int | None, upper: int | None, *, nullable: bool = False) -> Range:
-    ends = (None if end is None else Fraction(end) for end in (lower, upper))
-    return Range(**dict(zip(("lower", "upper"), ends, strict=True)), nullable=nullable)
+    first, last = (None if end is None else Fraction(end) for end in (lower, upper))
+    return Range(lower=first, upper=last, nullable=nullable)
 
 
 @pytest.mark.parametrize(
