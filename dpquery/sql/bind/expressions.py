@@ -243,8 +243,8 @@ class Binder:
         try:
             made = functions.call(name, arguments, span_of(node, self._context.text))
         except (LookupError, TypeError) as error:
-            advice = ADVICE if INTERVAL in (argument.type for argument in arguments) else ""
-            raise self._context.unsupported(str(error).strip("'\""), node, advice) from None
+            reason, is_interval = str(error).strip("'\""), INTERVAL in (argument.type for argument in arguments)
+            raise self._context.unsupported(reason, node, ADVICE if is_interval else ADVISED.get(reason, "")) from None
         return rebuild(made, tuple(self._fold(argument, node) for argument in made.arguments))
 
     def _fold(self, argument: Expression, node: exp.Expression) -> Expression:
@@ -254,7 +254,8 @@ class Binder:
         value = evaluate(argument, {})
         if value is None and argument.argument.value is not None:
             shown = repr(argument.argument.value)
-            raise self._context.unsupported(f"{shown} is not a valid {argument.type}", node)
+            advice = ADVISED.get(f"the text constant is not a valid {argument.type}", "")
+            raise self._context.unsupported(f"{shown} is not a valid {argument.type}", node, advice)
         return Literal(value=value, type=argument.type, span=argument.span)
 
     def _cast(self, argument: Expression, target: Type, node: exp.Expression, span: Span | None) -> Expression:

@@ -12,10 +12,8 @@ from dpquery.catalog.names import closest
 from dpquery.errors import QueryError
 from dpquery.plan.aggregates import AGGREGATES
 from dpquery.sql.names.functions import NAMED, PLAIN, is_known
-from dpquery.sql.parse.parse import read
+from dpquery.sql.parse.parse import OTHERS, read
 
-DIALECTS = ("duckdb", "snowflake", "bigquery", "tsql", "mysql", "spark", "sqlite", "oracle", "clickhouse")
-"""Dialects that are looked through for a function that PostgreSQL does not have, in this order."""
 LONGEST_CALL = 1000
 """Characters of a call that is looked for in them."""
 _FORMS: dict[type[exp.Expression], str] = {
@@ -47,7 +45,13 @@ _FORMS: dict[type[exp.Expression], str] = {
 ADVISED = {
     "age": "Write EXTRACT(YEAR FROM AGE(a, b)), as in EXTRACT(YEAR FROM AGE(a, b)) >= 65, or compare a - b with an "
     "INTERVAL of days.",
-    "datediff": "PostgreSQL has no DATEDIFF: write EXTRACT(DAY FROM b - a), or a::date - b::date.",
+    **dict.fromkeys(
+        ("datediff", "date_diff"),
+        "PostgreSQL has none: write b::date - a::date for days, EXTRACT(EPOCH FROM b - a) / 3600 for hours, or the "
+        "query with dialect=\"duckdb\", where date_diff('month', a, b) counts months.",
+    ),
+    "the text constant is not a valid date": "Write it like '2024-12-31'.",
+    "the text constant is not a valid timestamp": "Write it like '2024-12-31 18:30:00'.",
     "a row of values": "Compare each column by itself: (a = 1 AND b = 2) OR (a = 3 AND b = 4).",
     "a list": "A column holds one value: ask for each by itself, as PERCENTILE_CONT(0.5), or write IN (...).",
     "an element of a list": "Ask for the value itself, as PERCENTILE_CONT(0.5) or FIRST(x ORDER BY y).",
@@ -58,6 +62,7 @@ ADVISED = {
 """What to write instead of functions that are not known as they are called, and of forms that are not."""
 
 _INSTEAD = {
+    "pivots": "Write a column for each value: COUNT(*) FILTER (WHERE kind = 'a') AS a.",
     "sample": "A sample hides people only if its members stay secret, which no engine promises: ask all rows, for "
     "the same loss and a smaller error. `accounting.subsampled` says what a secret sample would save.",
     "recursive": "For a calendar or numbers, write FROM generate_series(DATE '2024-01-01', DATE '2024-12-31', "
@@ -136,7 +141,7 @@ def function_meant(name: str, call: str) -> str:
     Args:
         call: The text of its call.
     """
-    for dialect in DIALECTS if len(call) <= LONGEST_CALL else ():
+    for dialect in OTHERS if len(call) <= LONGEST_CALL else ():
         with suppress(QueryError):
             found = read(f"SELECT {call}", dialect)[0].find(exp.Func)
             if isinstance(found, exp.Expression) and is_known(found):

@@ -9,6 +9,7 @@ import itertools
 import logging
 import re
 import unicodedata
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from dpquery.sql.parse.intervals import with_whole_intervals
 from dpquery.sql.parse.lists import as_select, with_lists_as_in, with_plain_forms
 from dpquery.sql.parse.parameters import Given, Placeholder, fill, mark, present, with_dollars_marked
 
+OTHERS = ("duckdb", "snowflake", "bigquery", "tsql", "mysql", "spark", "sqlite", "oracle", "clickhouse")
+"""Dialects that a query may have been meant in, in the order in which they are looked through."""
 DIALECTS = ("postgres", *sorted({one.value for one in Dialects} - {"", "postgres"}))
 """The dialects that queries may be in; the first where nothing is said."""
 MAX_CHARACTERS = 64 * 1024
@@ -107,7 +110,7 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
     try:
         trees = [tree for tree in grammar.parser().parse(tokens, text) if tree is not None]
     except ParseError as error:
-        raise _syntax_error(error, text) from None
+        raise _syntax_error(error, text, dialect) from None
     except (
         SqlglotError,
         RecursionError,
@@ -325,7 +328,16 @@ def _place(node: exp.Expression) -> Span | None:
     return Span(start, end + 1) if isinstance(start, int) and isinstance(end, int) else None
 
 
-def _syntax_error(error: ParseError, text: str) -> QueryError:
+def _grammatical_in(text: str) -> str:
+    """Returns what to do with a query that another dialect reads, "" if none does."""
+    for dialect in OTHERS if len(text) <= LONGEST_KEPT else ():
+        with suppress(QueryError):
+            _read(text, dialect)
+            return f'It is grammatical in {dialect}: write it as PostgreSQL has it, or with dialect="{dialect}".'
+    return ""
+
+
+def _syntax_error(error: ParseError, text: str, dialect: str) -> QueryError:
     """Returns our error for the parser's, with its place but not its wording."""
     details = error.errors[0] if error.errors else {}
     line, column, found = details.get("line"), details.get("col"), details.get("highlight") or ""
@@ -333,7 +345,8 @@ def _syntax_error(error: ParseError, text: str) -> QueryError:
         return QuerySyntaxError("the query has a syntax error").locate(text)
     end = sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column
     start = max(0, end - len(found))
-    return QuerySyntaxError("the query has a syntax error here", span=Span(start, max(end, start + 1))).locate(text)
+    span, advice = Span(start, max(end, start + 1)), _grammatical_in(text) if dialect == "postgres" else ""
+    return QuerySyntaxError("the query has a syntax error here", advice=advice, span=span).locate(text)
 
 
 class Named(NamedTuple):
