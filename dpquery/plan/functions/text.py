@@ -34,9 +34,11 @@ def unranged(ranges: tuple[Range, ...], _: Call) -> Range:
     return Range(nullable=any_nullable(ranges))
 
 
-def counted(ranges: tuple[Range, ...], _: Call) -> Range:
-    """A number of characters, or a place among them."""
-    return Range(lower=Fraction(0), nullable=any_nullable(ranges))
+def counted(ranges: tuple[Range, ...], call: Call) -> Range:
+    """A number of characters, each of at most four bytes, or a place among them; nothing is at the first place."""
+    longest, size = ranges[0].longest, 4 if call.function == "octet_length" else 1
+    upper = None if longest is None else Fraction(size * max(longest, 1))
+    return Range(lower=Fraction(0), upper=upper, nullable=any_nullable(ranges))
 
 
 def truth(ranges: tuple[Range, ...], _: Call) -> Range:
@@ -109,13 +111,6 @@ _SPLIT = Texts(makes=lambda _, given: given[0], reads=_searched)
 _BY_CHARACTER = Texts(makes=lambda _, given: given[0], reads=lambda _, given: 64 * given[0])
 
 
-def _length_range(ranges: tuple[Range, ...], call: Call) -> Range:
-    """No more than the text's characters, each of at most four bytes."""
-    longest, size = ranges[0].longest, 1 if call.function == "length" else 4
-    upper = None if longest is None else Fraction(size * longest)
-    return Range(lower=Fraction(0), upper=upper, nullable=ranges[0].nullable)
-
-
 _ONE, _WITH_COUNT = signature(TEXT, result=TEXT), signature(TEXT, INT64, result=TEXT)
 _TEST = signature(TEXT, TEXT, result=BOOLEAN)
 _TRIM = signature(TEXT, text_constant("the characters to trim", limit=100), result=TEXT, optional=1)
@@ -144,7 +139,7 @@ def lower(x: str) -> str:
     return "".join(c.lower()[0] for c in x)
 
 
-@function(signature(TEXT, result=INT64), _length_range, texts=READS)
+@function(signature(TEXT, result=INT64), counted, texts=READS)
 def length(x: str) -> int:
     """How many characters it has; NULL if it is."""
     return len(x)
@@ -152,7 +147,7 @@ def length(x: str) -> int:
 
 @function(
     signature(TEXT, result=INT64),
-    _length_range,
+    counted,
     parsed="ByteLength octet_length/1 strlen/1",
     engine="strlen",
     texts=READS,
