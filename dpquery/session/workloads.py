@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.errors import InvalidLossError, QueryError
@@ -25,6 +25,137 @@ from dpquery.reuse.strategy import Strategy, paid_in, with_losses, with_strategy
 from dpquery.reuse.targets_met import Reached, bases_of, largest_by_base, reached, times
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What is measured of queries that are asked together, so far.
+
+    Attributes:
+        draft: The queries, as they are planned one by one; `plain` is what is measured then.
+        kept: Where losses are scaled afterwards, so that errors are kept: the ids of what is measured as it is planned.
+        looked_at: What was worked out of plans that were tried.
+        made: The plan, what was added to it, and what of it follows.
+        wanted: Its aggregates in the form of the store.
+        left_out: The ids of what follows besides.
+        found: The plan with its loss split anew; None before that.
+    """
+
+    draft: Draft
+    plain: BudgetedPlan
+    terms: PlanningTerms
+    ledger: Ledger
+    is_little_work: Callable[[BudgetedPlan], bool]
+    kept: frozenset[str] | None
+    looked_at: Known = field(default_factory=dict)
+    made: Replaced
+    wanted: tuple[Wanted, ...]
+    left_out: frozenset[str] = frozenset()
+    found: Strategy | None = None
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The ids of what has its loss already."""
+        return self.made.follows | self.made.settled | (self.kept or frozenset())
+
+    def of(self, made: Replaced) -> tuple[Wanted, ...]:
+        """Returns the aggregates of a plan that measures more, in the form of the store."""
+        added = BudgetedPlan(aggregates=made.plan.aggregates[len(self.plain.aggregates) :])
+        return (*self.wanted[: len(self.plain.aggregates)], *alone(added, made.groupings, self.ledger))
+
+    def usable(self, tried: Replaced) -> bool:
+        """Whether all that a plan does not measure follows, with little work."""
+        if not tried.groupings or not self.is_little_work(without(tried.plan, tried.follows)):
+            return False
+        declared = self.ledger.declarations
+        return all_follow(tried.plan, self.of(tried), tried.follows, declared, self.looked_at)
+
+
+def _ranges(now: Sharing) -> Sharing:
+    wholes = [one.whole for one in now.draft.private[0].groupings]
+    kind, declared, kept = now.ledger.budget.kind, now.ledger.declarations, now.kept or frozenset()
+    tried = with_ranges(now.plain, now.wanted, wholes, kind, declared, now.terms.public, kept)
+    return replace(now, made=tried, wanted=now.of(tried)) if now.usable(tried) else now
+
+
+def _contrasts(now: Sharing) -> Sharing:
+    kind, declared = now.ledger.budget.kind, now.ledger.declarations
+    tables = [
+        one for one in workloads(now.made.plan, now.wanted, kind, declared.neighbours, now.fixed) if one.power == 1
+    ]
+    for most in MOST_SUMS if tables else ():
+        tried = with_contrasts(now.made, tables, now.wanted, kind, declared, now.terms.public, most)
+        if tried is now.made:
+            break
+        if now.usable(tried):
+            return replace(now, made=tried, wanted=now.of(tried))
+    return now
+
+
+def _following(now: Sharing) -> Sharing:
+    if len(now.draft.logical) == 1:
+        return now
+    kind, declared, plan = now.ledger.budget.kind, now.ledger.declarations, now.made.plan
+    together = [frozenset(one.ids) for one in workloads(plan, now.wanted, kind, declared.neighbours, now.fixed)]
+    plan, more = without_following(plan, now.wanted, together, kind, declared, now.fixed, now.made.follows)
+    return replace(now, made=replace(now.made, plan=plan), left_out=more)
+
+
+def _losses(now: Sharing) -> Sharing:
+    paid = paid_in(now.made.plan, now.made.follows | now.left_out)
+    kind, declared = now.ledger.budget.kind, now.ledger.declarations
+    return replace(now, found=with_strategy(now.made.plan, now.wanted, paid, kind, declared, now.fixed))
+
+
+def _free_again(now: Sharing) -> Sharing:
+    if now.found is None or not now.found.follows or now.kept is not None:
+        return now
+    declared = now.ledger.declarations
+    plan = found_again(now.found.plan, now.wanted, now.found.follows, declared, now.looked_at)
+    return replace(now, found=replace(now.found, plan=plan))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingStep:
+    """One step towards measuring less for the same charge; `reason` says what it is for, and why it is where it is."""
+
+    name: str
+    reason: str
+    run: Callable[[Sharing], Sharing]
+
+
+SHARING = (
+    SharingStep(
+        name="ranges",
+        reason="sums over ranges of one value become sums over a tree of ranges. First, as the others would see as "
+        "many numbers as there are ranges",
+        run=_ranges,
+    ),
+    SharingStep(
+        name="contrasts",
+        reason="counts by several sets of keys become sums with signs. After `ranges`, whose sums have their loss",
+        run=_contrasts,
+    ),
+    SharingStep(
+        name="following",
+        reason="of queries of a batch, tables that follow from finer ones are left out. After both, which put finer "
+        "ones in",
+        run=_following,
+    ),
+    SharingStep(
+        name="losses",
+        reason="the loss is split over what is left, so that all of it, reconciled, is off least. After it is known "
+        "what is measured",
+        run=_losses,
+    ),
+    SharingStep(
+        name="free again",
+        reason="what follows asks to be as exact as it will be, so that it is free the next time. Last, as errors are "
+        "known by then",
+        run=_free_again,
+    ),
+)
+"""All of them, in order."""
+
+
 def strategy_of(
     protected: Draft,
     draft: Draft,
@@ -36,60 +167,34 @@ def strategy_of(
     """Returns a draft, the plan that measures all of it, a strategy that measures less, and the groupings of what the
     strategy adds, for queries whose answers are estimated by least squares.
 
-    Why its steps are in this order: docs/concepts/pipeline.md.
-
     Args:
-        kept: Where losses are scaled afterwards, so that errors are kept: the ids of what is measured as it is planned.
+        kept: As in `Sharing`.
     """
-    is_scaled, kept = kept is not None, kept or frozenset()
-    plain, kind, declared = draft.budgeted, ledger.budget.kind, ledger.declarations
+    plain, notes = draft.budgeted, tuple[str, ...]()
     assert plain is not None
-    wanted = alone(plain, draft.private[0].groupings, ledger)
-    notes: tuple[str, ...] = ()
-    looked_at: Known = {}
     whole = _all_released(protected, terms, is_little_work) if draft.private[0].added else None
     if whole is not None and whole.budgeted is not None:  # sums over groups: their own releases may be worth more
         others = alone(whole.budgeted, whole.private[0].groupings, ledger)
-        found = with_strategy(whole.budgeted, others, paid_in(plain, frozenset()), kind, declared)
+        paid = paid_in(plain, frozenset())
+        found = with_strategy(whole.budgeted, others, paid, ledger.budget.kind, ledger.declarations)
         if found.is_better:
             return whole, whole.budgeted, found, ()
         notes = found.notes
-    wholes = [one.whole for one in draft.private[0].groupings]
-
-    def usable(tried: Replaced) -> Replaced | None:
-        """Returns a plan if all that is not measured follows, with little work."""
-        whole = (*wanted, *alone(_added(tried, plain), tried.groupings, ledger))
-        if not tried.groupings or not is_little_work(without(tried.plan, tried.follows)):
-            return None
-        return tried if all_follow(tried.plan, whole, tried.follows, declared, looked_at) else None
-
-    made = usable(with_ranges(plain, wanted, wholes, kind, declared, terms.public, kept)) or Replaced(plan=plain)
-    every = (*wanted, *alone(_added(made, plain), made.groupings, ledger))
-    fixed = made.follows | made.settled | kept
-    tables = [one for one in workloads(made.plan, every, kind, declared.neighbours, fixed) if one.power == 1]
-    for most in MOST_SUMS if tables else ():
-        tried = with_contrasts(made, tables, every, kind, declared, terms.public, most)
-        better = made if tried is made else usable(tried)
-        if better is not None:
-            made = better
-            break
-    wanted = (*wanted, *alone(_added(made, plain), made.groupings, ledger))
-    budgeted, follows, chosen = made.plan, made.follows, made.follows | made.settled | kept
-    if len(draft.logical) > 1:
-        together = [frozenset(one.ids) for one in workloads(budgeted, wanted, kind, declared.neighbours, chosen)]
-        budgeted, more = without_following(budgeted, wanted, together, kind, declared, chosen, made.follows)
-        follows |= more
-    found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared, chosen)
-    notes = (*(notes or found.notes), *made.notes)
-    if found.follows and not is_scaled:
-        again = found_again(found.plan, wanted, found.follows, declared, looked_at)
-        found = replace(found, plan=again)
-    return draft, plain, replace(found, notes=notes), made.groupings
-
-
-def _added(made: Replaced, plain: BudgetedPlan) -> BudgetedPlan:
-    """Returns what a plan measures in place of what was planned."""
-    return BudgetedPlan(aggregates=made.plan.aggregates[len(plain.aggregates) :])
+    now = Sharing(
+        draft=draft,
+        plain=plain,
+        terms=terms,
+        ledger=ledger,
+        is_little_work=is_little_work,
+        kept=kept,
+        made=Replaced(plan=plain),
+        wanted=alone(plain, draft.private[0].groupings, ledger),
+    )
+    for step in SHARING:
+        now = step.run(now)
+    assert now.found is not None
+    strategy = replace(now.found, notes=(*(notes or now.found.notes), *now.made.notes))
+    return draft, plain, strategy, now.made.groupings
 
 
 def _all_released(

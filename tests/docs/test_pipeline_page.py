@@ -10,21 +10,21 @@ import pytest
 
 from dpquery.planner.passes import PASSES
 from dpquery.planner.protect.weighing import REWRITES
+from dpquery.session.workloads import SHARING
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "concepts" / "pipeline.md").read_text()
 ROW = re.compile(r"^\| `([a-z_ ]+)` \| (.+) \|$", re.MULTILINE)
 STEPS = {
     "planner/protect/measurements.py": ("MeasurementSet.express", 5),
-    "session/workloads.py": ("strategy_of", 6),
     "backends/duckdb/backend.py": ("DuckDBBackend.prepare", 3),
     "backends/duckdb/sql/relations.py": ("RelationWriter.select", 2),
 }
 """Modules whose rewrites are steps of one function, and how many the page has of them."""
 
 
-def test_every_pass_and_every_rewrite_of_a_boundary_is_listed_in_order_with_its_reason() -> None:
-    for word, listed in (("pass", PASSES), ("rewrite", REWRITES)):
+def test_every_pass_and_every_rewrite_in_a_list_is_listed_in_order_with_its_reason() -> None:
+    for word, listed in (("pass", PASSES), ("rewrite", REWRITES), ("step", SHARING)):
         rows = [f"| `{one.name}` | {one.reason} |" for one in listed]
         assert "\n".join(["", f"| {word} | why it is there |", "|---|---|", *rows, "", ""]) in PAGE
 

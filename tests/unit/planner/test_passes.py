@@ -18,6 +18,7 @@ from dpquery.plan.types import Value
 from dpquery.planner.passes import CHANGING, KEEPING, PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
 from dpquery.planner.protect.weighing import CUT, REWRITES
 from dpquery.session import pipeline
+from dpquery.session.workloads import SHARING
 from tests.reference.relations import Interpreter, Row
 from tests.unit.planner.pass_invariants import HOLDS, Trace, check_passes, traced_with
 
@@ -132,7 +133,7 @@ PLACE = re.compile(r"\. (?:First|Last|Before|After)\b")
 def test_each_rewrite_of_a_boundary_says_why() -> None:
     assert [one.name for one in REWRITES] == ["equivalent", "within keys", "existence", "cut"]
     assert REWRITES[-1] is CUT
-    assert all(PLACE.search(one.reason) for one in REWRITES), "each says why it is where it is"
+    assert all(PLACE.search(one.reason) for one in (*REWRITES, *SHARING)), "each says why it is where it is"
 
 
 def test_a_pass_on_logical_plans_keeps_the_answer_as_it_says(shop: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
