@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.accuracy.rules import Floats, Follower, Rule
 from dpquery.kernel.plan import Mechanism
-from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, children, columns_of
 
 Bools = NDArray[np.bool_]
 
@@ -40,6 +40,10 @@ MOST_DIMENSIONS = MOST_MEASURES + len(_PRIMES)
 """Independent noises that one cell reads."""
 FARTHEST = 40
 """Scales that noise of few steps is followed: beyond are fewer than one in 10^15."""
+THINNED = 16
+"""Of so many points one is looked at for how the expression turns around."""
+MOST_TURNED = 0.1
+"""At so large a part of what is left out an expression may fall where it rises elsewhere: the part moves by less."""
 GRID = 64
 """Parts of a step, or of the scale where that is less, in which noise that was rounded is computed."""
 
@@ -119,7 +123,8 @@ def simulate(
     confidence: float,
     rows: int,
 ) -> tuple[Floats, Floats] | None:
-    """Returns lower and upper bounds, NaN in rows where the expression may be NULL; None where no rule covers it.
+    """Returns lower and upper bounds, NaN in rows where the expression may be NULL, or turns around within the noise;
+    None where no rule covers it.
 
     Args:
         columns: The released values of the measures read, shape (rows,).
@@ -136,7 +141,40 @@ def simulate(
     ordered = np.sort(np.broadcast_to(found, (rows, POINTS)), axis=1)  # NaN stands last
     lower, upper = ordered[:, beyond], ordered[:, POINTS - 1 - beyond]  # (rows,)
     whole = np.isfinite(ordered[:, -1]) & np.isfinite(ordered[:, 0])
+    if _may_turn(expression, Points(without, exact).is_exact):
+        whole &= ~_turned(expression, without, exact, MOST_TURNED * (1 - confidence))
     return np.where(whole, lower, np.nan), np.where(whole, upper, np.nan)
+
+
+def _may_turn(expression: Expression, is_exact: Callable[[Expression], bool]) -> bool:
+    """Whether an expression may fall in a noisy number on one side, and rise in it on the other: by a magnitude, or
+    where two noisy numbers are multiplied or compared."""
+    noisy = [part for part in children(expression) if not is_exact(part)]
+    function = expression.function if isinstance(expression, Call) else ""
+    turns = function == "abs" or (function in _TURNING and len(noisy) > 1)
+    return turns or any(_may_turn(part, is_exact) for part in noisy)
+
+
+def _turned(
+    expression: Expression, without: Mapping[str, Floats], exact: Callable[[Expression], Floats | None], most: float
+) -> Bools:
+    """Returns the rows, shape (rows,), in which an expression turns around: at more than this part of the points it
+    falls in the direction in which it rises on average. Values near where it does, as those near 0 of a magnitude,
+    are seldom reached by noise around any other, so that they would be left out as if they were unlikely.
+    """
+    few = {id: values[:, ::THINNED] for id, values in without.items()}  # each (rows, points)
+    moved = {}
+    for place, (id, values) in enumerate(few.items(), 1):
+        step = 1e-3 * np.std(values, axis=1, keepdims=True)
+        moved[id] = np.concatenate([values + (other == place) * step for other in range(len(few) + 1)], axis=1)
+    found = Points(moved, exact).follow(expression)
+    if found is None:
+        return np.ones(1, dtype=np.bool_)
+    start, *ends = np.split(found, len(few) + 1, axis=1)
+    slopes = [end - start for end in ends]  # each (rows, points): by as much of its noise in each number
+    along = sum((slope * np.mean(slope, axis=1, keepdims=True) for slope in slopes), start=np.zeros(1))
+    turned: Bools = np.mean(along < 0, axis=-1) > most
+    return turned
 
 
 def half_width_of_sum(parts: Sequence[tuple[float, SimulatedLaw]], failure: float) -> float | None:
@@ -271,6 +309,7 @@ def _drawn(mechanism: Mechanism, dimension: int) -> Floats:
     return shape_of(mechanism).inverse(_uniform(dimension))
 
 
+_TURNING = ("multiply", "least", "greatest", "clamp")
 _COMPARISONS: dict[str, Callable[[Floats, Floats], Bools]] = {
     "gt": np.greater,
     "ge": np.greater_equal,

@@ -52,6 +52,38 @@ def measured(
     )
 
 
+APART = call("subtract", (S, N))
+TURNING = {
+    "magnitude": call("abs", (APART,)),
+    "greater": call("greatest", (APART, call("negate", (APART,)))),
+    "square": call("multiply", (APART, APART)),
+    "root": call("sqrt", (call("abs", (APART,)),)),
+    "product": call("multiply", (S, N)),
+}
+
+
+@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("s", [0.0, 1.0, 20.0, 90.0])
+@pytest.mark.parametrize("name", TURNING)
+def test_they_hold_where_an_expression_turns_around(name: str, s: float, laplace: bool) -> None:
+    """Of two numbers that are alike the difference is 0, which is the least that its magnitude can be: noise around any
+    other difference seldom reaches it."""
+    random = np.random.default_rng(11)
+    scales = {"n": 12.0, "s": 12.0}
+    draw = random.laplace if laplace else random.normal
+    noisy = {"n": draw(0, 12.0, TRIALS).tolist(), "s": (s + draw(0, 12.0, TRIALS)).tolist()}
+    found = measured(noisy, scales, laplace).interval(TURNING[name])
+    exact = {"magnitude": s, "greater": s, "square": s**2, "root": math.sqrt(s), "product": 0.0}[name]
+    held = np.mean((found.lower <= exact + 1e-9) & (exact - 1e-9 <= found.upper))
+    assert held >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / TRIALS)
+
+
+def test_a_magnitude_far_from_0_is_known_as_well_as_what_it_is_of() -> None:
+    inputs = measured({"n": [100.0], "s": [900.0]}, {"n": 12.0, "s": 12.0}, laplace=True)
+    plain, size = inputs.interval(APART), inputs.interval(TURNING["magnitude"])
+    assert (plain.lower[0], plain.upper[0]) == (size.lower[0], size.upper[0])
+
+
 @pytest.mark.parametrize("laplace", [True, False])
 @pytest.mark.parametrize(
     ("expression", "n", "s"),
