@@ -2,6 +2,7 @@
 
 Every node says which columns it gives, each with an id that is unique in the whole plan. A relation is below the
 privacy boundary (over private tables) or above it (over released and public tables); the nodes are the same.
+A node refuses kinds and values that it cannot have; that its source gives what it reads is for `units/locality.py`.
 """
 
 from __future__ import annotations
