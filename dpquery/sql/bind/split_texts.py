@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpquery.plan import functions
 from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Case, Column, Expression, Literal
-from dpquery.plan.logical import Computed, Join, OutputColumn, Project, Scan, Values, output
+from dpquery.plan.logical import Computed, Join, OutputColumn, Project, Scan, Values, is_private, output
 from dpquery.plan.types import INT64, TEXT
 from dpquery.sql.bind.expressions import Binder
 from dpquery.sql.bind.scope import Context, Scope, Visible
@@ -54,7 +54,8 @@ def with_parts(scope: Scope, join: exp.Join, context: Context) -> Scope:
         scope: What stands before it in FROM.
         join: The item of FROM whose list is a text that is cut.
     Raises:
-        UnsupportedQueryError: The text is no column that is declared short, or the separator no constant.
+        UnsupportedQueryError: The text is no column that is declared short, the separator no constant, or each row is a
+            privacy unit.
     """
     item, listed = join.this, split_in(join.this)
     assert listed is not None
@@ -64,6 +65,9 @@ def with_parts(scope: Scope, join: exp.Join, context: Context) -> Scope:
     context.only(item, "this", "expressions", "alias")
     context.only(listed, "this", "expression", "null_returns_null", "empty_delimiter_returns_whole")
     context.count_table(item)
+    if context.catalog.declarations.unit_is_row and is_private(scope.relation):
+        reason = "each row is a privacy unit, and the parts of its text would be several rows"
+        raise context.unsupported(reason, listed, "Search the text with LIKE.")
     separator = listed.expression
     if not isinstance(separator, exp.Literal) or not separator.is_string or not separator.name:
         raise context.unsupported("a text is cut at a constant separator", listed)
