@@ -53,6 +53,9 @@ Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
 Meanings = dict[str, Expression]
 """Columns as expressions over the columns of released and public tables; a column without a meaning is not here."""
 
+_OVER_ROWS = frozenset({"sum", "avg", "count"})
+"""Window functions that compute a number from several rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
@@ -67,6 +70,7 @@ class Finished:
         choices: Of the columns that are chosen values, how far they may be off in ranks; arguments as of `measured`.
         axes: What the answer's group keys stand for, by column.
         hidden: Whether groups were selected, and none was.
+        adds_up: Whether numbers are over several selected groups, so that those that are not shown are missing.
         counts: The noisy columns that are numbers of rows.
         withheld: Of what is left out because of few people, how many groups.
     """
@@ -78,6 +82,7 @@ class Finished:
     choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
     axes: Callable[[], Mapping[str, PlotAxis]] = dict
     hidden: bool = False
+    adds_up: bool = False
     counts: Callable[[], frozenset[str]] = frozenset
     withheld: tuple[tuple[Withheld, int], ...] = ()
 
@@ -129,7 +134,9 @@ def finish(
     choices = _choices(tables, whole, halved, again)
     inputs = Inputs.of(made, found, tables, measures, again, choices, deciding(tables, taus) if taus else {})
     leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
-    empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
+    selected = frozenset([i for i in read_by if tables[i].aggregate.is_selected])
+    empty = [i for i in selected if not len(tables[i].keys[0])]
+    adds_up = bool(selected) and _adds_up(result, selected)
     return Finished(
         table=made.select([c.id for c in columns]).rename_columns([c.name for c in columns]),
         noisy=found,
@@ -137,10 +144,21 @@ def finish(
         tables=frozenset(leaves[number] for number in read_by),
         choices=inputs.ranks,
         axes=lambda: _axes(columns, meanings, tables),
-        hidden=empty and not len(made),
+        hidden=bool(empty) and (adds_up or not len(made)),
+        adds_up=adds_up,
         counts=lambda: _counts(found, tables, again),
         withheld=tuple([(one, _rows(one.groups, tables, evaluate)) for one in withheld]) if withheld else (),
     )
+
+
+def _adds_up(relation: Relation, selected: frozenset[int]) -> bool:
+    """Whether it computes a number from several rows of released tables of selected groups."""
+    several = (isinstance(relation, Aggregate) and relation.aggregates) or (
+        isinstance(relation, Window) and any(column.function in _OVER_ROWS for column in relation.columns)
+    )
+    if several and any(node.index in selected for node in _released(relation)):
+        return True
+    return any(_adds_up(source, selected) for source in sources(relation))
 
 
 def _rows(relation: Relation, tables: Sequence[NoisyTable | AddedTable], evaluate: Evaluate) -> int:

@@ -26,15 +26,16 @@ def warnings_of(
     measurements: Sequence[Measurement],
     ranks: Mapping[str, RankError],
 ) -> tuple[str, ...]:
-    """Returns sentences for people: no group was shown; in half of a column's rows or more the interval is as wide as
-    the range of all values, or the group too small for a quantile, a minimum or a maximum; a number is outside its
-    interval, as a total may be that is divided by a count as small as its noise.
+    """Returns sentences for people: no group was shown, or numbers lack groups that are not; in half of a column's rows
+    or more the interval is as wide as the range of all values, or the group too small for a quantile, a minimum or a
+    maximum; a number is outside its interval, as a total may be that is divided by a count as small as its noise.
 
     It follows from the plan and from what is released, so it says nothing more of the data.
     """
     few = _withheld(finished)
     if finished.hidden:
         return (_no_group(measurements), *few)
+    few = (*few, _missing(measurements)) if finished.adds_up else few
     wide = {name: _as_wide_as_the_range(finished, name, interval_of) for name in finished.noisy}
     small = {name: error.small for name, error in ranks.items()}
     said = (
@@ -66,11 +67,18 @@ def _named(where: Mapping[str, int], rows: int) -> str:
     return ", ".join(named[:MOST_NAMED]) + more
 
 
-def _no_group(measurements: Sequence[Measurement]) -> str:
+def _least(measurements: Sequence[Measurement]) -> str:
     taus = sorted({made.tau for made in measurements if made.tau is not None})
-    least = f"at least {taus[0]:,} units, counted with noise" if taus else "enough units"
+    return f"at least {taus[0]:,} units, counted with noise" if taus else "enough units"
+
+
+def _missing(measurements: Sequence[Measurement]) -> str:
+    return f"only groups of {_least(measurements)}, are in numbers over several groups"
+
+
+def _no_group(measurements: Sequence[Measurement]) -> str:
     return (
-        f"no group was shown: a group needs {least}. Group coarser, offer more, "
+        f"no group was shown: a group needs {_least(measurements)}. Group coarser, offer more, "
         "or declare the keys as public if everybody may know them"
     )
 

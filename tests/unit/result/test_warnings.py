@@ -55,6 +55,40 @@ def test_where_no_group_is_shown_it_is_said_how_large_one_has_to_be(session: dp.
 @pytest.mark.parametrize(
     "query",
     [
+        "SELECT AVG(n) AS m FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS g",
+        "SELECT COUNT(*) AS m FROM (SELECT DISTINCT k FROM t) AS g",
+    ],
+)
+def test_numbers_over_groups_of_which_none_is_shown_are_marked_too(session: dp.Session, query: str) -> None:
+    (warning,) = session.sql(query, epsilon="0.1", delta="1e-6").warnings
+    assert warning.startswith("no group was shown")
+
+
+@pytest.mark.parametrize(
+    ("query", "is_marked"),
+    [
+        ("SELECT k, COUNT(*) AS n FROM t GROUP BY k", False),
+        ("SELECT k, n - LAG(n) OVER (ORDER BY k) AS d FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS g", False),
+        ("SELECT k, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS part FROM t GROUP BY k", True),
+        ("SELECT COUNT(*) AS k, SUM(n) AS n FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS g", True),
+        ("SELECT COUNT(*) AS k FROM (SELECT half, COUNT(*) AS n FROM t GROUP BY half) AS g", False),
+    ],
+)
+def test_numbers_over_several_groups_say_that_others_are_missing(
+    session: dp.Session, tmp_path: Path, query: str, is_marked: bool
+) -> None:
+    frame = pd.DataFrame({"id": range(900), "k": [f"k{i % 3}" for i in range(900)], "x": 1, "half": 0})
+    shown = dp.connect(
+        session.catalog, {"t": frame}, ledger=dp.create_ledger(session.catalog, tmp_path / "other.ledger")
+    )
+    answer = shown.sql(query, epsilon=1, delta="1e-6")
+    said = [words for words in answer.warnings if words.startswith("only groups of at least ")]
+    assert len(said) == is_marked and all("are in numbers over several groups" in words for words in said)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
         "SELECT half, COUNT(*) AS n FROM t GROUP BY half HAVING COUNT(*) > 10000",
         "SELECT half, COUNT(*) AS n, AVG(x) AS m FROM t WHERE half < 2 GROUP BY half",
         "SELECT COUNT(*) AS n, SUM(x) AS s, MEDIAN(x) AS m FROM t",
