@@ -120,7 +120,12 @@ class Catalog:
     @property
     def zone(self) -> str | None:
         """The one time zone of all columns that declare one, in which now and constants with a zone are read: ""
-        where none declares one, None where they differ."""
+        where none declares one, None where they differ.
+
+        Example:
+            >>> catalog.zone
+            ''
+        """
         return _zone(self)
 
     @property
@@ -173,12 +178,22 @@ class Catalog:
         return next((t for t in self.tables.values() if fold(t.name) == fold(name)), None)
 
     def with_max_rows(self, found: Mapping[str, int]) -> Catalog:
-        """Returns the catalog with these numbers in place of `max_rows: auto`, by table; the promise is the same."""
+        """Returns the catalog with these numbers in place of `max_rows: auto`, by table; the promise is the same.
+
+        Example:
+            >>> catalog.with_max_rows({"visits": 2}).table("visits").max_rows
+            2
+        """
         measured = {name: replace(self.tables[name], max_rows=rows) for name, rows in found.items()}
         return self.with_tables({**self.tables, **measured})
 
     def with_tables(self, tables: Mapping[str, Table]) -> Catalog:
-        """Returns the catalog with these tables and no others."""
+        """Returns the catalog with these tables and no others.
+
+        Example:
+            >>> [*catalog.with_tables({"visits": catalog.table("visits")}).tables]
+            ['visits']
+        """
         return self._but(tables=MappingProxyType(dict(tables)))
 
     def with_budget(self, budget: Budget, *, least_charge: Fraction) -> Catalog:

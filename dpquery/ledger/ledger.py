@@ -141,7 +141,13 @@ class Ledger(Acts):
 
     @property
     def mark(self) -> str:
-        """Number and hash of the last entry. Kept on another machine, it lets `open` refuse an older copy."""
+        """Number and hash of the last entry. Kept on another machine, it lets `open` refuse an older copy.
+
+        Example:
+            >>> number, hash = ledger.mark.split(":")
+            >>> ledger.hash_of(int(number)) == hash
+            True
+        """
         with self._reading():
             return str(self._replay.head)
 

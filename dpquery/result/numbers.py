@@ -10,8 +10,8 @@ import math
 from decimal import Decimal
 from typing import Any, TypeVar
 
+from dpquery.result.cell_texts import NONE, shown
 from dpquery.result.choices import within
-from dpquery.result.table import NONE, shown
 
 
 class Noisy:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import datetime
 import html
-import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
+from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.result.arrays import is_number
 from dpquery.result.bins import PlotAxis
+from dpquery.result.cell_texts import NONE, exact, line, value_text, with_intervals
 from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
@@ -33,12 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
-ROUNDING = 1e-9
-"""Half-widths of whole numbers are written as whole ones, rounded up but for this."""
-ROUNDED = 0.5
-"""A whole number is nearer than this to the middle of the interval of what it was rounded from."""
-NONE = "[none]"
-"""In place of an interval: nothing is known of how far the value may be off."""
 
 
 class Result:
@@ -98,12 +90,17 @@ class Result:
 
     def _released(self) -> str:
         if self._table.num_rows == 1 and self._table.num_columns == 1:
-            return f"released first, and used as a constant: {_value(self._table.column(0)[0].as_py())}"
+            return f"released first, and used as a constant: {value_text(self._table.column(0)[0].as_py())}"
         return f"released first, and used as constants: {self._table.num_rows} rows"
 
     @property
     def releases(self) -> tuple[int, ...]:
-        """The ledger's entries that paid for what the answer is computed from, this query's own last."""
+        """The ledger's entries that paid for what the answer is computed from, this query's own last.
+
+        Example:
+            >>> len(session.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.1").releases)
+            1
+        """
         stored = {entry for measurement in self.measurements for entry in measurement.stored}
         return (*sorted(stored - {*self._entries}), *self._entries)
 
@@ -189,6 +186,10 @@ class Result:
 
         How far that is in values depends on the data: `accuracy` has it where other quantiles of the same values and
         their number, in the same answer, tell it.
+
+        Example:
+            >>> [*session.sql("SELECT MEDIAN(cost) AS m FROM visits", epsilon=1).rank_errors]
+            ['m']
         """
         return {name: error.ranks for name, error in self._ranks.items() if error.target is not None}
 
@@ -199,7 +200,12 @@ class Result:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is known of the rows that bounds leave out, a line for each table, of the table and not of a cell; how
-        far chosen values may be off in ranks; then the `warnings`."""
+        far chosen values may be off in ranks; then the `warnings`.
+
+        Example:
+            >>> any(note.startswith("rank") for note in session.sql("SELECT MEDIAN(cost) FROM visits", epsilon=1).notes)
+            True
+        """
         ranks = (sentence(self._ranks, self.confidence),) if self._ranks else ()
         return (*self._told, *ranks, *self.warnings)
 
@@ -263,13 +269,23 @@ class Result:
 
     @property
     def level(self) -> str:
-        """What its intervals are, for people: `95 % intervals of the noise`, and whether they hold all at once."""
+        """What its intervals are, for people: `95 % intervals of the noise`, and whether they hold all at once.
+
+        Example:
+            >>> session.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.1").level
+            '95 % intervals of the noise'
+        """
         at_once = ", all at once" if self.simultaneous else ""
         return f"{self.confidence * 100:g} % intervals of the noise{at_once}"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the answer's columns."""
+        """The names of the answer's columns.
+
+        Example:
+            >>> session.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.1").columns
+            ('n',)
+        """
         return tuple(self._table.column_names)
 
     def __len__(self) -> int:
@@ -279,12 +295,18 @@ class Result:
         return "\n".join([self.to_text(), *self._noted(), self._footer()])
 
     def to_text(self, most: int = SHOWN_ROWS) -> str:
-        """Returns so many rows for people, each noisy cell with its interval; neither notes nor the charge."""
+        """Returns so many rows for people, each noisy cell with its interval; neither notes nor the charge.
+
+        Example:
+            >>> answer = session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1")
+            >>> [text.split()[0] for text in answer.to_text().splitlines()]
+            ['region', '------', 'east', 'west']
+        """
         rows = self.cells(most)
         widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(self.columns)]
         numeric = [is_number(field.type) for field in self._table.schema]
-        lines = [_line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
-        lines += [_line(row, widths, numeric) for row in rows]
+        lines = [line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
+        lines += [line(row, widths, numeric) for row in rows]
         return "\n".join([*lines, *self._more(most)])
 
     def __repr__(self) -> str:
@@ -302,17 +324,23 @@ class Result:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
 
     def cells(self, most: int = SHOWN_ROWS) -> list[list[str]]:
-        """Returns the first rows as text, each noisy cell with its interval; intervals are aligned by column."""
+        """Returns the first rows as text, each noisy cell with its interval; intervals are aligned by column.
+
+        Example:
+            >>> answer = session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon="0.1")
+            >>> [row[0] for row in answer.cells()]
+            ['east', 'west']
+        """
         shown = self._table.slice(0, most)
         columns: list[list[str]] = []
         for name, column in zip(self.columns, shown.columns, strict=True):
             values = column.to_pylist()
             if name not in self._intervals:
-                columns.append([_exact(value) for value in values])
+                columns.append([exact(value) for value in values])
                 continue
             interval = self._intervals[name]
             beside = str(self._ranks[name]) if name in self.rank_errors else NONE
-            columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist(), beside))
+            columns.append(with_intervals(values, interval.lower.tolist(), interval.upper.tolist(), beside))
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _more(self, most: int = SHOWN_ROWS) -> list[str]:
@@ -330,70 +358,5 @@ class Result:
         return f"[{level}{charge}]"
 
 
-def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str, str]:
-    """Returns a noisy value and its interval as people read them; `none` where no interval is known.
-
-    Example:
-        >>> shown(8011, 7987.0, 8035.0), shown(39.2984, 38.8, 40.12), shown(40.0, float("nan"), float("nan"))
-        (('8,011', '± 24'), ('39.30', '[38.80, 40.12]'), ('40', '[none]'))
-        >>> shown(354, 286.3, 422.1), shown(354, 354.0, 422.0), shown(44.6, 44.6, 44.6)
-        (('354', '± 69'), ('354', '[354, 422]'), ('44.6', '± 0'))
-    """
-    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
-        return _value(value), none if isinstance(value, datetime.date) else ""
-    if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
-        value = int(value)
-    value = int(value) if isinstance(value, int) else float(value)
-    if not math.isfinite(high - low) or low == high:
-        text, beside = _value(value), "± 0" if low == high else none
-        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, beside
-    digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
-    text = _value(value, digits)
-    is_rounded = isinstance(value, int) and abs((high + low) / 2 - value) < ROUNDED
-    if is_rounded or math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
-        half = max(high - value, value - low)
-        return text, f"± {_value(half if digits else math.ceil(half - ROUNDING), digits)}"
-    return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
-
-
 def _releases(entries: Sequence[int]) -> str:
     return f"release{'s' if len(entries) > 1 else ''} {', '.join(map(str, entries))}"
-
-
-def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float], none: str) -> list[str]:
-    cells = [shown(value, low, high, none) for value, low, high in zip(values, lower, upper, strict=False)]
-    width = [max((len(cell[i]) for cell in cells), default=0) for i in (0, 1)]
-    return [f"{text:>{width[0]}} {interval:<{width[1]}}" for text, interval in cells]
-
-
-def _printable(text: str) -> str:
-    """Returns a text on one line, without characters that a terminal would act on."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _value(value: object, digits: int = 6) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        tiny = digits >= MOST_DIGITS and abs(value) < 10.0**-MOST_DIGITS
-        return f"{value:,.{digits}f}" if abs(value) < 1e15 and not (tiny and value) else f"{value:.6g}"
-    return _printable(str(value))
-
-
-def _exact(value: object) -> str:
-    """Returns a value that carries no noise, as it is."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return f"{value:.0f}"
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _value(value)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = (
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(cells, widths, numeric, strict=True)
-    )
-    return "  ".join(padded).rstrip()

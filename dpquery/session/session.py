@@ -109,12 +109,23 @@ class Session:
         return self._ledger.remaining(self._analyst)
 
     def remaining_for(self, plan: Plan) -> PrivacyLoss:
-        """What this analyst may still spend on such a query: where rows are in blocks, on those that it touches."""
+        """What this analyst may still spend on such a query: where rows are in blocks, on those that it touches.
+
+        Example:
+            >>> plan = session.explain("SELECT COUNT(*) AS n FROM visits", epsilon=1)
+            >>> session.remaining_for(plan).epsilon >= plan.charge.epsilon
+            True
+        """
         return self._ledger.remaining(self._analyst, plan.touched)
 
     @property
     def remaining_by_block(self) -> dict[str, PrivacyLoss]:
-        """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks."""
+        """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks.
+
+        Example:
+            >>> session.remaining_by_block
+            {}
+        """
         return self._ledger.remaining_by_block(self._analyst)
 
     @takes_options
@@ -183,7 +194,12 @@ class Session:
     @property
     def releases(self) -> pd.DataFrame:
         """What is stored of the data and free for this analyst: a row for each release, with when it was paid, by whom,
-        for which query, at what charge, and what was measured."""
+        for which query, at what charge, and what was measured.
+
+        Example:
+            >>> len(session.releases)  # this session was opened with reuse=False
+            0
+        """
         reuse = self._stages.reuse(False)
         return listing(self._ledger, () if reuse is None else reuse.everything())
 

@@ -107,9 +107,9 @@ CALLED_FIRST = {
     "auditing/run.py": {"audit"},
     "session/session.py": {"Session"} | {f"Session.{name}" for name in ("sql", "explain", "batch", "remaining")},
     "session/query_plan.py": {"Plan"},
-    "ledger/ledger.py": {f"Ledger.{name}" for name in ("create", "open", "charge", "entries", "verify")},
+    "ledger/ledger.py": {f"Ledger.{name}" for name in ("create", "open", "charge", "entries", "mark", "verify")},
     "catalog/model.py": {f"Catalog.{name}" for name in ("load", "from_yaml", "table", "warnings", "to_text")},
-    "result/table.py": {f"Result.{name}" for name in ("to_arrow", "to_pandas", "accuracy", "intervals", "source")},
+    "result/table.py": {f"Result.{name}" for name in ("to_arrow", "to_pandas", "accuracy", "intervals", "notes")},
 }
 """What a person calls in the first hour: each shows how."""
 

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from dpquery.frontends.text import epsilon_of
-from dpquery.result.table import shown
+from dpquery.result.cell_texts import shown
 
 SHOWN = 200  # rows of an answer, and entries of the history
 _LOSSES = ("epsilon", "rho")
