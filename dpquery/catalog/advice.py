@@ -11,7 +11,7 @@ from dpquery.catalog.identifiers import on_linking
 from dpquery.catalog.names import shown
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA, ColumnDeclaration, Table
 from dpquery.kernel.accountant import BudgetKind, limit_of
-from dpquery.kernel.loss import ZERO, PrivacyLoss, rho_within, show_amount
+from dpquery.kernel.loss import ZERO, PrivacyLoss, pure_to_zcdp, rho_within, show_amount
 
 if TYPE_CHECKING:
     from dpquery.catalog.model import Catalog
@@ -62,8 +62,14 @@ def _on_budget(catalog: Catalog) -> Iterator[str]:
 def _on_analysts(catalog: Catalog) -> Iterator[str]:
     """Yields who can ask nothing at the price that holds where a query says none."""
     price, cost = _default_price(catalog)
+    most = pure_to_zcdp(price.epsilon) if catalog.budget.kind is BudgetKind.APPROXIMATE else Fraction(0)
     for name, own in catalog.analysts.items():
         limit = limit_of(own)
+        if cost.epsilon <= limit.epsilon and cost.rho <= limit.rho < most:
+            yield (
+                f"analysts.{name}: the default price of {price} costs rho {show_amount(most)} with Laplace noise, as "
+                f"counts have it: the limit is {limit}. Give {shown(name)} more, or make the default smaller."
+            )
         if cost.epsilon > limit.epsilon or cost.rho > limit.rho:
             means = "" if str(price) == str(cost) else f", which costs {cost}"
             yield (

@@ -11,8 +11,8 @@ from dpquery.catalog.names import plain, shown
 from dpquery.catalog.rows import RowsToMeasure, has_one_row, rows_of
 from dpquery.catalog.strata import in_words
 from dpquery.catalog.tables import REFUSE, WORK, ColumnDeclaration, Table
-from dpquery.kernel.accountant import Budget
-from dpquery.kernel.loss import show_amount
+from dpquery.kernel.accountant import Budget, BudgetKind, limit_of
+from dpquery.kernel.loss import pure_to_zcdp, show_amount
 from dpquery.plan.logical import LONGEST_TEXT
 from dpquery.plan.types import Kind, Value
 from dpquery.units.declarations import Neighbours
@@ -57,9 +57,9 @@ def _dataset(catalog: Catalog) -> Iterator[str]:
         yield f"    rows together: a {unit} with rows in k {axis.by.value}s is protected by k times the budget"
     yield f"  neighbours: {catalog.neighbours.value}: {'one ' if unit == 'row' else ''}{whole} {change}"
     each = "" if axis is None else f" for each {axis.by.value}"
-    yield f"  budget: {_budget(catalog.budget)}{each}, all analysts together"
+    yield f"  budget: {_budget(catalog.budget)}{each}, all analysts together{_counted(catalog.budget)}"
     for name, budget in catalog.analysts.items():
-        yield f"  analyst {plain(name)}: {_budget(budget)}{each}"
+        yield f"  analyst {plain(name)}: {_budget(budget)}{each}{_counted(budget)}"
     if axis is not None:
         dated = f"{len(axis.blocks) - 1} from {axis.blocks[0]} to {axis.blocks[-2]}, and one of rows without a date"
         yield f"  blocks: {dated}"
@@ -67,7 +67,9 @@ def _dataset(catalog: Catalog) -> Iterator[str]:
         yield "  analysts: none named; the budget of the dataset is the only limit"
     given = [(part, getattr(catalog.defaults, part)) for part in ("epsilon", "rho", "delta")]
     offered = ", ".join(f"{part} {show_amount(amount)}" for part, amount in given if amount is not None)
-    yield f"  a query without options may lose: {offered or 'nothing, so it must name one'}"
+    asked = catalog.defaults.epsilon if catalog.budget.kind is BudgetKind.APPROXIMATE else None
+    most = "" if asked is None else f", which costs rho {show_amount(pure_to_zcdp(asked))} at most"
+    yield f"  a query without options may lose: {offered or 'nothing, so it must name one'}{most}"
     if unit != "row":
         yield f"  read of one {unit}: at most {catalog.defaults.row_limit:,} rows of a table without its own limit"
     if catalog.defaults.zone:
@@ -97,6 +99,11 @@ def _work(catalog: Catalog) -> Iterator[str]:
     limits = {table.row_limit or catalog.defaults.row_limit for table in private}
     most = max(limits, default=catalog.defaults.row_limit)
     yield f"    and one with as many rows as are read of it ({most:,}) by {most * catalog.work:,}"
+
+
+def _counted(budget: Budget) -> str:
+    """Returns how the ledger counts a budget in epsilon and delta, "" of others."""
+    return f" (counted as {limit_of(budget)})" if budget.kind is BudgetKind.APPROXIMATE else ""
 
 
 def _budget(budget: Budget) -> str:

@@ -150,7 +150,8 @@ def _read_analysts(node: Node, total: Budget | None, reading: TreeReading) -> di
         if budget is None or total is None:
             continue
         if budget.kind is not total.kind:
-            reading.refuse(inner, "uses other parameters than the budget of the dataset; use the same ones")
+            named = [part for part in AMOUNTS if getattr(total, part)]
+            reading.refuse(inner, f"uses other parameters than the budget of the dataset; write {' and '.join(named)}")
             continue
         analysts[name] = budget
         for part in AMOUNTS:

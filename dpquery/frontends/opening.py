@@ -118,9 +118,18 @@ def session_over(
 
 
 def open_ledger(place: str | Path, *, mark: Path | None = None, since: str | None = None) -> Ledger:
-    """Returns the ledger at a place, as `Ledger.open`; what that needs is loaded here."""
+    """Returns the ledger at a place, as `Ledger.open`; what that needs is loaded here.
+
+    Raises:
+        LedgerError: It is none, or not as its mark says; of a catalog the message names its ledger.
+    """
     from dpquery.ledger.ledger import Ledger
 
+    if Path(place).suffix in (".yaml", ".yml") and not is_url(str(place)) and Path(place).is_file():
+        from dpquery.catalog import Catalog
+
+        beside = ledger_beside(Catalog.load(place), Path(place))
+        raise LedgerError(f"{place} is a catalog, and not a ledger; its ledger is {beside}")
     return Ledger.open(place, mark=mark, since=since)
 
 

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from dpquery.session.query_plan import Plan
 
 BAR = 20  # characters
+LONGEST_RULE = 60  # characters, below the name of a column of long texts
 MOST_ERRORS = 8  # of columns that are told before a query is paid
 
 
 def grid(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
     """Returns the lines of a table: names, a rule, rows; numbers to the right."""
     widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(names)]
-    lines = [names, ["-" * width for width in widths], *rows]
+    lines = [names, ["-" * min(width, LONGEST_RULE) for width in widths], *rows]
     return ["  ".join(_pad(c, w, r) for c, w, r in zip(line, widths, right, strict=True)).rstrip() for line in lines]
 
 

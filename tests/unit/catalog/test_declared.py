@@ -288,6 +288,18 @@ def test_advice(changes: dict[str, Any], message: str) -> None:
     assert len(warnings) == 1 and message in warnings[0], warnings
 
 
+def test_advice_on_an_analyst_who_can_ask_for_no_count() -> None:
+    """Normal noise at the default price would cost rho 0.0012; Laplace noise costs half the square, 0.02."""
+    said = {"budget": {"epsilon": 5, "delta": "1e-6"}, "defaults": {"epsilon": "0.2"}}
+    for epsilon, is_told in (("0.5", True), ("2", False)):
+        catalog = python_catalog({"type": "text"}, **said, analysts={"ann": {"epsilon": epsilon, "delta": "1e-7"}})
+        told = [warning for warning in catalog.warnings if "analysts.ann: the default price of epsilon 0.2" in warning]
+        assert len(told) == len(catalog.warnings) == is_told
+        assert all("costs rho 0.02 with Laplace noise" in warning for warning in told)
+    assert "epsilon 0.2, which costs rho 0.02 at most" in catalog.to_text()
+    assert "analyst ann: epsilon 2, delta 1e-7 (counted as delta 5e-8, rho 0.0" in catalog.to_text()
+
+
 @pytest.mark.parametrize(
     ("budget", "default", "own", "enough"),
     [
@@ -308,7 +320,8 @@ def test_advice_on_an_analyst_who_can_ask_nothing(
     delta = {"delta": budget["delta"]} if "rho" in budget else {}
     said = {"budget": budget, "defaults": default, "analysts": {"ann": own | delta, "bob": enough | delta}}
     warnings = python_catalog({"type": "text"}, **said).warnings
-    assert len(warnings) == 1 and "analysts.ann: no query is answered at the default price" in warnings[0], warnings
+    told = [warning for warning in warnings if "no query is answered at the default price" in warning]
+    assert len(told) == 1 and told[0].startswith("analysts.ann: "), warnings
     assert python_catalog({"type": "text"}, **(said | {"defaults": {}})).warnings == ()
 
 

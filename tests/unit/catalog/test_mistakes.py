@@ -224,7 +224,7 @@ HEAD_MISTAKES = {
     HEAD + "budget: 4": "line 3: budget: expected a mapping",
     HEAD + "budget: {epsilon: [1]}": "line 3: budget.epsilon: epsilon must be a positive number",
     HEAD + "budget: {epsilon: 1}\nanalysts: {a: {epsilon: 2}}": "line 4: analysts.a: epsilon 2 exceeds the 1",
-    HEAD + "budget: {epsilon: 1}\nanalysts: {a: {rho: 1}}": "line 4: analysts.a: uses other parameters",
+    HEAD + "budget: {epsilon: 1}\nanalysts: {a: {rho: 1}}": "than the budget of the dataset; write epsilon",
     HEAD + "budget: {epsilon: 1}\nanalysts: {a: {epsilon: 1, delta: 1e-9}}": "analysts.a: uses other parameters",
     HEAD + "budget: {rho: 1, delta: 1e-6}\nanalysts: {a: {rho: 1, delta: 1e-5}}": "delta 1e-5 exceeds",
     HEAD + "budget: {epsilon: 1}\nanalysts: {'': {epsilon: 1}}": "a name cannot be empty",

@@ -11,7 +11,7 @@ import pytest
 
 from dpquery.frontends.cli.main import run
 from dpquery.frontends.postgres.login.users import Users
-from dpquery.frontends.text import as_options, as_settings
+from dpquery.frontends.text import as_options, as_settings, grid
 
 CATALOG = """\
 version: 2
@@ -100,3 +100,16 @@ def test_a_file_that_exists_is_told_with_its_error(shop: Path, dpquery: Run, tmp
     code, err = dpquery("ledger", "export", shop.with_suffix(".ledger"), tmp_path / "all.jsonl")
     assert code == 2
     assert err.startswith("FileExistsError: ") and err.endswith("all.jsonl: File exists")
+
+
+@pytest.mark.parametrize("command", [("ledger", "show"), ("ledger", "verify"), ("data", "new-version", "--why", "new")])
+def test_a_catalog_in_the_place_of_its_ledger_is_told_which_that_is(
+    shop: Path, dpquery: Run, command: tuple[str, ...]
+) -> None:
+    code, err = dpquery(*command, shop)
+    assert code == 2 and "shop.yaml is a catalog, and not a ledger; its ledger is" in err and "shop.ledger" in err
+
+
+def test_a_rule_below_a_name_is_no_longer_than_a_line() -> None:
+    names, rule, row = grid(["number", "query"], [["1", "SELECT " + "x, " * 99]], [True, False])
+    assert names == "number  query" and rule == "-" * 6 + "  " + "-" * 60 and len(row) > 300
