@@ -93,7 +93,7 @@ def test_a_frame_that_is_changed_in_place_adds_no_more_than_its_weights_were_mad
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Weights follow from the values of a column with a total, and from the strata of rows, which are read once."""
+    """API-03: weights follow from values of a column with a total, and from the strata of rows, which are read once."""
     zero_noise(monkeypatch)
     kind, number = {"type": "int64", "keys": list(range(6))}, {"type": "int64", "lower": 0, "upper": 100}
     columns = {"id": {"type": "int64"}, "kind": kind, "price": number | total}
