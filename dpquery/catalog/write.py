@@ -175,5 +175,5 @@ def text(given: str) -> str:
     return (
         given
         if plain and given.lower() not in ("null", "true", "false", "yes", "no", "on", "off")
-        else json.dumps(given)
+        else json.dumps(given, ensure_ascii=not given.isprintable())
     )

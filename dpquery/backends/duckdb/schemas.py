@@ -36,6 +36,8 @@ _STORED = {
     "DATE": "date",
 }
 
+OTHER_SIGNS = {";": "delim=';', decimal_separator=',', thousands='.'", "\t": "delim='\\t'", "|": "delim='|'"}
+"""Between names in headers of files that are not of commas, and how DuckDB reads them."""
 Columns = tuple[tuple[str, str | None, str], ...]
 """(name, type as catalogs write it, or None for a type that cannot be declared, time zone of instants or "")."""
 
@@ -107,15 +109,26 @@ def _decimal(precision: int, scale: int) -> str | None:
     return f"decimal({precision},{scale})" if 1 <= precision <= 38 and 0 <= scale <= precision else None
 
 
+def _written_anew(file: Path, options: str) -> str:
+    to = file.with_suffix(".parquet")
+    return f"Write it anew, as DuckDB does: COPY (FROM read_csv('{file}', {options})) TO '{to}'"
+
+
 def _header(file: Path) -> Columns:
     """Returns the names in the first line, which are all that is read; types are not guessed from values."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             names = next(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ","), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise CatalogError(f"{file} is not a CSV file in UTF-8") from error
+        advice = _written_anew(file, "encoding='latin-1'")
+        raise CatalogError(f"{file} is not a CSV file in UTF-8. {advice}") from error
     if not names:
         raise CatalogError(f"{file} has no header")
+    if len(names) == 1 and (options := next((OTHER_SIGNS[sign] for sign in OTHER_SIGNS if sign in names[0]), None)):
+        advice = _written_anew(file, options)
+        raise CatalogError(f"{file} has no comma in its header, and CSV files are read with commas. {advice}")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise CatalogError(f"{file} has several columns called {', '.join(map(repr, twice))}")
     return tuple((name, "text", "") for name in names)
 
 

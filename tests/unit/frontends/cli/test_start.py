@@ -75,6 +75,7 @@ def test_init_writes_a_catalog_that_loads(tmp_path: Path, dpquery: Run) -> None:
         ("bad.duckdb", "x", "not a DuckDB file"),
         ("bad.csv", "", "no header"),
         ("bad.xlsx", "x", "unknown ending"),
+        ("two.csv", "id,a,a\n1,2,3\n", "several columns called 'a'"),
     ],
 )
 def test_init_tells_what_it_cannot_read(
@@ -84,6 +85,33 @@ def test_init_tells_what_it_cannot_read(
         (tmp_path / name).write_text(content)
     code, out, err = dpquery("init", tmp_path / name)
     assert (code, out) == (2, "") and says in err
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("Nr;Kosten;Ort\n1;1.234,56;Köln\n2;99,10;Ulm\n", [(1, 1234.56, "Köln"), (2, 99.1, "Ulm")]),
+        ("Nr\tOrt\n1\tKöln\n", [(1, "Köln")]),
+        ("Nr|Ort\n1|Köln\n", [(1, "Köln")]),
+        ("Nr,Ort\n1,Köln\n".encode("latin-1"), [(1, "Köln")]),
+    ],
+)
+def test_init_says_how_other_csv_files_are_written_anew(
+    tmp_path: Path, dpquery: Run, content: str | bytes, rows: list[tuple[object, ...]]
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = dpquery("init", tmp_path / "a.csv")
+    assert (code, out) == (2, "")
+    with duckdb.connect() as engine:
+        engine.execute(err[err.index("COPY") :].splitlines()[0])
+    made = dpquery("init", tmp_path / "a.parquet")[1]
+    assert "Ort: {type: text" in made and ("Kosten: {type: float64" in made) is (len(rows[0]) == 3)
+    assert duckdb.read_parquet(str(tmp_path / "a.parquet")).fetchall() == rows
+
+
+def test_names_in_other_letters_are_written_as_they_are(tmp_path: Path, dpquery: Run) -> None:
+    (tmp_path / "a.csv").write_text("Größe,Ort\n")
+    assert '"Größe": {type: text' in dpquery("init", tmp_path / "a.csv")[1]
 
 
 def test_init_refuses_two_tables_of_one_name(tmp_path: Path, dpquery: Run) -> None:
