@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, get_args
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
 from dpquery.plan.aggregates import AggregateFunction, aggregate_named
 from dpquery.plan.cached import cached
-from dpquery.plan.expr import Column, Expression, Literal
+from dpquery.plan.expr import Column, Expression
 from dpquery.plan.scaled_weights import Scaled as Scaled
 from dpquery.plan.scan import LARGEST_ROW_LIMIT as LARGEST_ROW_LIMIT
 from dpquery.plan.scan import LONGEST_OWNER as LONGEST_OWNER
@@ -28,7 +29,12 @@ from dpquery.plan.scan import Scan as Scan
 from dpquery.plan.scan import ScanColumn as ScanColumn
 from dpquery.plan.strata import Strata as Strata
 from dpquery.plan.types import BOOLEAN, INT64, Type, Value, are_values
-from dpquery.plan.window_functions import WINDOW_FUNCTIONS
+from dpquery.plan.window_functions import Frame as Frame
+from dpquery.plan.window_functions import FrameMode as FrameMode
+from dpquery.plan.window_functions import SortKey as SortKey
+from dpquery.plan.window_functions import WindowColumn as WindowColumn
+
+_ID = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +75,11 @@ class Project:
     columns: tuple[Computed, ...]
 
     def __post_init__(self) -> None:
-        if len({column.id for column in self.columns}) < len(self.columns):
-            raise ValueError("columns of one relation have ids of their own")
+        _require_columns(self.columns)
 
 
 JoinKind = OneOf["inner", "left", "right", "full", "cross", "semi", "anti"]
 SetKind = OneOf["union_all", "intersect", "intersect_all", "except", "except_all"]
-FrameMode = OneOf["rows", "range", "groups"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +97,7 @@ class Join:
     def __post_init__(self) -> None:
         if self.kind not in get_args(JoinKind):
             raise ValueError(f"{self.kind} is no kind of join")
+        _require_tuples(self.equalities)
         for left, right in self.equalities:
             if left.type != right.type:
                 raise ValueError("a join compares expressions of the same type")
@@ -136,16 +141,7 @@ class Aggregate:
     spans: tuple[Span | None, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require_distinct([*self.group_by, *[one.id for one in self.aggregates]])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SortKey:
-    """Order by a column of the source."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = False
+        _require_columns(self.aggregates, self.group_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +150,9 @@ class Sort:
 
     source: Relation
     keys: tuple[SortKey, ...]
+
+    def __post_init__(self) -> None:
+        _require_tuples(self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,56 +169,6 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """Which rows of its partition a window function sees, counted from the current row; None is without end.
-
-    In `rows` the numbers count rows; in `range` and `groups` rows of equal keys stand together, and in `range` only 0
-    and None are known.
-    """
-
-    mode: FrameMode
-    start: int | None
-    end: int | None
-
-    def __post_init__(self) -> None:
-        if self.start is not None and self.end is not None and self.start > self.end:
-            raise ValueError("a frame ends before it starts")
-        if self.mode not in get_args(FrameMode) or (self.mode == "range" and {self.start, self.end} - {0, None}):
-            raise ValueError("a RANGE frame has no offsets, and no other mode is known")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowColumn:
-    """A window function over rows of equal `partition_by` columns, in the order of `order_by`.
-
-    Functions are those of `window_functions`. The first argument is the value, where there is one; then `lag` and
-    `lead` have an offset and perhaps a default, `nth_value` a number; `ntile` has only a number. Rows that `order_by`
-    leaves equal are ordered by all columns of the source, so only rows equal in all of them can change places.
-    """
-
-    id: str
-    name: str
-    function: str
-    arguments: tuple[Expression, ...]
-    filter: Expression | None
-    partition_by: tuple[str, ...]
-    order_by: tuple[SortKey, ...]
-    frame: Frame | None
-    type: Type
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.function not in WINDOW_FUNCTIONS:
-            raise ValueError(f"{self.function} is no window function")
-        numbered = {"ntile": (0, 1), "nth_value": (1, 1), "lag": (1, 0), "lead": (1, 0)}
-        place, least = numbered.get(self.function, (0, None))
-        if least is not None:
-            number = self.arguments[place]
-            if not (isinstance(number, Literal) and isinstance(number.value, int) and number.value >= least):
-                raise ValueError(f"{self.function} needs a constant number")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """The rows of the source with more columns."""
 
@@ -227,7 +176,7 @@ class Window:
     columns: tuple[WindowColumn, ...]
 
     def __post_init__(self) -> None:
-        _require_distinct([column.id for column in self.columns])
+        _require_columns(self.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +202,7 @@ class SetOperation:
     def __post_init__(self) -> None:
         if self.kind not in get_args(SetKind):
             raise ValueError(f"{self.kind} is no set operation")
-        _require_distinct([column.id for column in self.columns])
+        _require_columns(self.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,9 +341,15 @@ def column(relation: Relation, id: str) -> Column:
 
 def is_private(relation: Relation) -> bool:
     """Whether private rows are read under this relation without a release in between."""
-    return (isinstance(relation, Scan) and not relation.public) or any(is_private(s) for s in sources(relation))
+    return (isinstance(relation, Scan) and not relation.public) or any(map(is_private, sources(relation)))
 
 
-def _require_distinct(ids: list[str]) -> None:
-    if len({*ids}) < len(ids):
-        raise ValueError("columns of one relation have ids of their own")
+def _require_tuples(*held: object) -> None:
+    if any(type(one) is not tuple for one in held):
+        raise ValueError("a node holds tuples: what may change is no part of a plan")
+
+
+def _require_columns(columns: tuple[Any, ...], keys: tuple[str, ...] = ()) -> None:
+    ids = [*keys, *map(_ID, columns)]
+    if not type(columns) is type(keys) is tuple or len({*ids}) < len(ids):
+        raise ValueError("a relation has a tuple of columns, with ids of their own")

@@ -24,7 +24,7 @@ from tests.architecture.package import (
 MOST_LINES = {**dict.fromkeys(TRUSTED, 260), "": 400}
 MOST_CODE_LINES = {"units/": 1_835, "kernel/": 2_300, "ledger/": 1_650}
 """All of a package together, without blank lines, comments and docstrings. Grow it knowingly."""
-MOST_LINES_BELOW = 3_680
+MOST_LINES_BELOW = 3_700
 """Of all that the three packages import at run time, one thing by another, and that is not in them."""
 WITH_THE_PACKAGE = ("__init__.py", "frontends/")
 """Loaded with any module: names that load on demand, and the accessor of DataFrames. The base imports nothing of it."""

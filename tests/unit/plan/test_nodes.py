@@ -11,13 +11,13 @@ import pytest
 
 from dpquery.kernel import measures
 from dpquery.kernel import plan as private
-from dpquery.plan import expr, keys, logical, scaled_weights, scan, strata
+from dpquery.plan import expr, keys, logical, scaled_weights, scan, strata, window_functions
 from dpquery.plan.logical import Filter, OutputColumn, Relation, Values, sources, with_sources
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type
 from dpquery.units.locality import locality
 from dpquery.units.unit_local import NotUnitLocal
 
-MODULES = (expr, keys, logical, scaled_weights, scan, strata, measures, private)
+MODULES = (expr, keys, logical, scaled_weights, scan, strata, window_functions, measures, private)
 NODES = sorted(
     {
         found
@@ -128,6 +128,37 @@ def test_constants_have_values_of_their_types(value: Any, type: Type) -> None:
 def test_a_literal_table_is_made_of_tuples_of_its_columns(rows: Any) -> None:
     with pytest.raises(ValueError, match="a tuple with a value for each column"):
         Values(columns=(OutputColumn(id="a", name="a", type=INT64),), rows=rows)
+
+
+def test_relations_hold_tuples() -> None:
+    """What is in a list could change after a plan was checked."""
+    wrong: Any = []
+    leaf = Values(columns=(OutputColumn(id="a", name="a", type=INT64),), rows=())
+    window = window_functions.WindowColumn(
+        id="w",
+        name="w",
+        function="row_number",
+        arguments=(),
+        filter=None,
+        partition_by=(),
+        order_by=(),
+        frame=None,
+        type=INT64,
+    )
+    for make in (
+        lambda: logical.Project(source=leaf, columns=wrong),
+        lambda: logical.Join(left=leaf, right=leaf, kind="cross", equalities=wrong),
+        lambda: logical.Aggregate(source=leaf, group_by=wrong, aggregates=()),
+        lambda: logical.Aggregate(source=leaf, group_by=(), aggregates=wrong),
+        lambda: logical.Sort(source=leaf, keys=wrong),
+        lambda: logical.Window(source=leaf, columns=wrong),
+        lambda: logical.SetOperation(kind="except", left=leaf, right=leaf, columns=wrong),
+        lambda: dataclasses.replace(window, arguments=wrong),
+        lambda: dataclasses.replace(window, partition_by=wrong),
+        lambda: dataclasses.replace(window, order_by=wrong),
+    ):
+        with pytest.raises(ValueError, match="tuple"):
+            make()
 
 
 def test_columns_that_nothing_gives_are_refused_by_the_gate() -> None:
