@@ -107,6 +107,8 @@ def expected_lines(plan: Plan) -> list[str]:
 
 
 _ARGUMENT = re.compile(r"\b(epsilon|delta|rho|max_groups|max_rows)=(\.\.\.|'[^']*'|[\w.]*\w)")
+_DIALECT = re.compile(r'\bdialect="(\w+)"')
+_OR_DIALECT = re.compile(r', or (?:the query )?with dialect="\w+"(?:, where [^.]*)?')
 _ERROR = re.compile(r"\berror=\{'([^']*)': (?:([\d.]+)|\(([\d.]+), (\d+)\))\}")
 
 
@@ -118,8 +120,10 @@ def as_options(advice: str) -> str:
         'Write --error 100, or --error mean=0.5@1000, or --error n=20.'
         >>> as_options("Ask with epsilon=... or max_rows=3.")
         'Ask with --epsilon ... or --max-rows 3.'
+        >>> as_options('Write it as PostgreSQL has it, or with dialect="duckdb".')
+        'Write it as PostgreSQL has it, or with --dialect duckdb.'
     """
-    told = _as_errors(advice)
+    told = _DIALECT.sub(r"--dialect \1", _as_errors(advice))
     return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2].strip(chr(39))}", told)
 
 
@@ -134,10 +138,13 @@ def _as_errors(advice: str) -> str:
 
 
 def as_settings(advice: str) -> str:
-    """Returns advice for clients of the server, which say such a thing before the query.
+    """Returns advice for clients of the server, which say such a thing before the query, and speak PostgreSQL only.
 
     Example:
         >>> as_settings("epsilon=0.2 would still fit.")
         "SET dpquery.epsilon = '0.2' would still fit."
+        >>> as_settings('Write it as PostgreSQL has it, or with dialect="duckdb".')
+        'Write it as PostgreSQL has it.'
     """
-    return _ARGUMENT.sub(lambda found: f"SET dpquery.{found[1]} = '{found[2].strip(chr(39))}'", advice)
+    told = _OR_DIALECT.sub("", advice)
+    return _ARGUMENT.sub(lambda found: f"SET dpquery.{found[1]} = '{found[2].strip(chr(39))}'", told)

@@ -145,7 +145,7 @@ def function_meant(name: str, call: str) -> str:
         with suppress(QueryError):
             found = read(f"SELECT {call}", dialect)[0].find(exp.Func)
             if isinstance(found, exp.Expression) and is_known(found):
-                return f'It is one of {dialect}: write the query in that, with dialect="{dialect}". '
+                return f'It is one of {dialect}: write it as PostgreSQL has it, or with dialect="{dialect}". '
     return meant(name, function_names()) if len(name) > 3 else ""
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from dpquery.errors import QueryError
 from dpquery.frontends.cli.main import run
 from dpquery.frontends.postgres.login.users import Users
 from dpquery.frontends.text import as_options, as_settings, grid
+from dpquery.sql.bind.wording import ADVISED
+from dpquery.sql.parse.parse import parse
 
 CATALOG = """\
 version: 2
@@ -113,3 +116,13 @@ def test_a_catalog_in_the_place_of_its_ledger_is_told_which_that_is(
 def test_a_rule_below_a_name_is_no_longer_than_a_line() -> None:
     names, rule, row = grid(["number", "query"], [["1", "SELECT " + "x, " * 99]], [True, False])
     assert names == "number  query" and rule == "-" * 6 + "  " + "-" * 60 and len(row) > 300
+
+
+def test_another_dialect_is_named_as_an_option_and_not_to_clients_of_the_server(shop: Path, dpquery: Run) -> None:
+    query = "SELECT TOP 3 COUNT(*) FROM visits"
+    assert "or with --dialect snowflake." in dpquery("query", shop, query, "--epsilon", 1)[1]
+    with pytest.raises(QueryError) as refused:
+        parse(query)
+    assert as_settings(refused.value.advice) == "It is grammatical in snowflake: write it as PostgreSQL has it."
+    days = as_settings(ADVISED["date_diff"])
+    assert days.endswith("EXTRACT(EPOCH FROM b - a) / 3600 for hours.") and "dialect" not in days
