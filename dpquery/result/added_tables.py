@@ -56,6 +56,8 @@ class AddedTable:
             None where each has noise of its own.
         shared: The noise that measures of a table have together, for some places of them, of this one or of one that is
             added up from it; None where it is not known.
+        direct: For a measure's place the noise of a release with a number of its own for each group, among those from
+            which all groups are estimated by least squares; None where there is none.
         ranks: How many ranks each choice is off at most but with a probability, and 0 for each number; None where there
             are no choices.
     """
@@ -65,6 +67,7 @@ class AddedTable:
     numbers: tuple[NDArray[Any], ...]
     noises: tuple[AnyNoise, ...]
     repeats: bool = True
+    direct: Callable[[int], NoiseLaw | None] = lambda _: None
     ranks: Callable[[Fraction], Sequence[float]] | None = None
     noises_of: Callable[[PrivateAggregate], Sequence[AnyNoise] | None] = lambda _: None
     shared: Callable[[PrivateAggregate, Sequence[int]], Shared | None] = lambda *_: None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from statistics import NormalDist
 
 from dpquery.accuracy.combinations import law_of
 from dpquery.accuracy.error_propagation import Factors, rounded_factors_of
@@ -31,18 +32,31 @@ Noises = Mapping[str, tuple[AnyNoise, Fraction]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LooseSum:
-    """The noise of a sum of `count` numbers of one law each, which may depend on each other."""
+    """The noise of a sum of `count` numbers of one law each, which may depend on each other.
+
+    Attributes:
+        direct: The noise of a release with a number of its own for each of them, if they are estimated by least squares
+            from that and others.
+    """
 
     noise: AnyNoise
     count: int
+    direct: NoiseLaw | None = None
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|noise| > w) <= failure, in lattice steps.
 
         Numbers that are made of the same normal noises are normal together, and their sum's deviation is at most the
-        sum of theirs; of others a union bound is known.
+        sum of theirs; of others a union bound is known. No sum varies more by least squares than as it was released
+        itself; and a sum of independent noises reaches, for its deviation, at most as far as one of them or a normal
+        one: docs/concepts/accuracy.md.
         """
-        return self.count * self.noise.half_width(failure if _is_normal(self.noise) else failure / self.count)
+        widest = self.count * self.noise.half_width(failure if _is_normal(self.noise) else failure / self.count)
+        if self.direct is None:
+            return widest
+        deviation = math.sqrt(variance_of(self.direct) + 1 / 12)  # and that of rounding it
+        one = max(self.direct.half_width(failure) + 0.5, -NormalDist().inv_cdf(float(failure) / 2) * deviation)
+        return min(widest, math.ceil(math.sqrt(self.count) * one))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,7 +171,7 @@ class PropagatedNoise(dict[str, str]):
             value = meanings.get(argument.id) if isinstance(argument, Column) else None
             plain = column.function == "sum" and not (column.filter or column.order_by or column.frame)
             if plain and isinstance(value, Column) and value.id in self.measures and _is_released(window.source):
-                count = self._groups(value.id, column.partition_by)
+                count = self._groups(value.id, _below(window.source, column.partition_by))
                 if count is not None:
                     self.totals[column.id] = (value.id, count)
                     found[column.id] = Column(id=column.id, type=column.type)
@@ -179,7 +193,14 @@ class PropagatedNoise(dict[str, str]):
         one, parts = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
         if isinstance(one, NoiseLaw) and (one.is_added or self.is_fresh(measure)):  # each group has noise of its own
             return NoiseOfSum(noise=one, count=parts * count)
-        return LooseSum(noise=noise, count=count)
+        return LooseSum(noise=noise, count=count, direct=self._direct(measure))
+
+    def _direct(self, measure: str) -> NoiseLaw | None:
+        for table in self.tables:
+            for place, known in enumerate(table.aggregate.measures):
+                if known.id == measure:
+                    return table.direct(place) if isinstance(table, AddedTable) else None
+        return None
 
     def is_fresh(self, measure: str) -> bool:
         """Whether a measure is released by this query, so that each group has noise of its own."""
@@ -231,6 +252,14 @@ def _most(key: Key, kept: Sequence[str]) -> int:
     columns = [i for i, id in enumerate(key.columns) if id in kept]
     counted = Counter(tuple(values[i] for i in columns) for values in key.domain or ())
     return max(counted.values(), default=0)
+
+
+def _below(relation: Relation, ids: Sequence[str]) -> Sequence[str]:
+    """Returns the columns of a released table under these ids of what is projected and filtered of it."""
+    if isinstance(relation, Project):
+        named = {c.id: c.expression.id for c in relation.columns if isinstance(c.expression, Column)}
+        return _below(relation.source, [named[id] for id in ids if id in named])
+    return _below(relation.source, ids) if isinstance(relation, Filter) else ids
 
 
 def _is_released(relation: Relation) -> bool:

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.accuracy.simulated import Shared
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import BudgetedAggregate, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
@@ -229,6 +231,7 @@ def _table(wanted: Wanted, found: StoredEstimate, *, repeats: bool) -> AddedTabl
         numbers=tuple(estimate.numbers for estimate in estimates),
         noises=tuple(_apart(estimates)),
         repeats=repeats,
+        direct=lambda place: _direct(wanted, estimates[place], place),
         noises_of=lambda coarser: _noises_of(wanted, found, coarser),
         shared=lambda of, places: _shared(wanted, found, of, places),
         ranks=lambda failure: ranks_of(aggregate, estimates, failure),
@@ -245,6 +248,16 @@ def _apart(estimates: Sequence[VectorEstimate]) -> Iterator[AnyNoise]:
             if one.is_added:
                 law = CombinedNoise(components=(Component(noise=one, count=count, weight=Fraction(1)),), rounded=0)
         yield law
+
+
+def _direct(wanted: Wanted, estimate: VectorEstimate, place: int) -> NoiseLaw | None:
+    """Returns the least noise behind an estimate of sums that is of a release of the same numbers, group by group."""
+    asked = wanted.asked
+    if asked is None or not is_of_vector(asked.frame, asked.measures[place]):
+        return None
+    same = (asked.frame, asked.measures[place])
+    own = [part.noise for release, part in estimate.parts if (release.frame, part.measure) == same]
+    return min(own, key=variance_of, default=None)
 
 
 def _noises_of(wanted: Wanted, found: StoredEstimate, coarser: PrivateAggregate) -> list[AnyNoise] | None:

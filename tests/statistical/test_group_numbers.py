@@ -85,3 +85,38 @@ def test_intervals_hold_as_often_as_they_say(money: str, tmp_path: Path) -> None
     assert max(found.values()) <= 85, found
     exact = found.keys() - {"step_of_means", "total"}
     assert min(found[name] for name in exact) >= 20, found
+
+
+SOONER = {
+    "SELECT part, period, COUNT(*) AS n FROM t GROUP BY part, period": ("0.1", "0.02"),
+    "SELECT part, COUNT(*) AS n FROM t GROUP BY part": ("0.1", "0.02"),
+    "SELECT period, COUNT(*) AS n FROM t GROUP BY period": ("1", "1"),
+}
+LATER = """
+WITH cells AS (SELECT part, period, COUNT(*) AS n FROM t GROUP BY part, period)
+SELECT part, period, n, SUM(n) OVER (PARTITION BY part ORDER BY period) AS running,
+    SUM(n) OVER (PARTITION BY part) AS total
+FROM cells ORDER BY part, period
+"""
+
+
+@pytest.mark.parametrize("money", ["epsilon", "rho"])
+def test_sums_of_estimates_over_several_releases_hold_and_are_not_much_wider(money: str, tmp_path: Path) -> None:
+    catalog = tmp_path / "periods.yaml"
+    catalog.write_text(CATALOG)
+    given = rows()
+    found: dict[str, int] = {}
+    for run in range(RUNS):
+        with dp.connect(catalog, {"t": given}, ledger=tmp_path / f"l{run}", create=True) as session:
+            for query, (epsilon, rho) in SOONER.items():
+                session.sql(query, options=Options(epsilon=epsilon) if money == "epsilon" else Options(rho=rho))
+            answer = session.sql(LATER, options=Options(epsilon="0.4") if money == "epsilon" else Options(rho="0.06"))
+        period, ends = answer.to_pandas()["period"].to_numpy(), answer.accuracy
+        for name, at, truth in (("n", 2, SIZE), ("running", 2, 2 * SIZE), ("total", 3, 3 * SIZE)):
+            found[name] = found.get(name, 0) + failures(answer, name, float(truth), period == at)
+        own, running, total = (
+            (ends[name]["upper"] - ends[name]["lower"])[period == at].mean()
+            for name, at in (("n", 2), ("running", 2), ("total", 3))
+        )
+        assert running < 1.5 * 2**0.5 * own and total < 1.5 * 3**0.5 * own
+    assert max(found.values()) <= 85, found

@@ -151,3 +151,15 @@ def test_numbers_of_normal_noise_are_normal_together(count: int) -> None:
     assert LooseSum(noise=other, count=count).half_width(Fraction(1, 20)) == count * each
     together = NoiseOfSum(noise=normal, count=count).half_width(Fraction(1, 20))
     assert together == pytest.approx(1.96 * 30 * count**0.5, abs=1.5)
+
+
+@pytest.mark.parametrize("failure", [Fraction(1, 2), Fraction(1, 20), Fraction(1, 1000)])
+def test_a_sum_by_least_squares_varies_no_more_than_one_of_its_releases(failure: Fraction) -> None:
+    shown = NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(900))
+    own = NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(1000))
+    for count in (4, 100):
+        found = LooseSum(noise=shown, count=count, direct=own).half_width(failure)
+        independent = NoiseOfSum(noise=own, count=count).half_width(failure)
+        assert independent <= found < 1.5 * independent < LooseSum(noise=shown, count=count).half_width(failure)
+    alone = LooseSum(noise=shown, count=1, direct=own)
+    assert alone.half_width(failure) == shown.half_width(failure)
