@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
+
+WAY_ON = "its table is to_pandas() or to_arrow(), and intervals() are those of its numbers"
 
 
 class Result:
@@ -290,6 +292,14 @@ class Result:
 
     def __len__(self) -> int:
         return len(self._table)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise TypeError(f"a Result has no brackets: {WAY_ON}")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"a Result has no {name!r}" + ("" if name.startswith("_") else f": {WAY_ON}"))
 
     def __str__(self) -> str:
         return "\n".join([self.to_text(), *self._noted(), self._footer()])

@@ -220,6 +220,9 @@ def sources_of(
         return given
     if is_database(given):
         return dict.fromkeys(catalog.tables, given)
+    if Path(given).is_file():
+        example = f"{{{next(iter(catalog.tables))!r}: {str(given)!r}}}"
+        raise CatalogError(f"{given} is a file: name its table, as {example}; a folder has prepared data")
     return opened(given, catalog, _bound(catalog, ledger, ledger.data_version), key_of(key))
 
 

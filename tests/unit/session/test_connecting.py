@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -73,6 +75,24 @@ def test_what_is_no_ledger_is_neither_opened_nor_replaced(tmp_path: Path) -> Non
     with pytest.raises(dp.LedgerError):
         opened(tmp_path / "l")
     assert (tmp_path / "l").read_text() == "something"
+
+
+def test_a_file_without_its_table_is_told_how_to_name_it(tmp_path: Path) -> None:
+    (tmp_path / "sales.parquet").write_bytes(b"")
+    opened(tmp_path / "l").close()
+    with pytest.raises(dp.CatalogError, match=r"is a file: name its table, as \{'sales': '.*sales.parquet'\}"):
+        dp.connect(CATALOG, str(tmp_path / "sales.parquet"), ledger=tmp_path / "l")
+
+
+def test_an_answer_says_where_its_table_is(tmp_path: Path) -> None:
+    with opened(tmp_path / "l") as session:
+        answer: Any = session.sql("SELECT COUNT(*) AS n FROM sales", epsilon="0.3")
+    for reads in (lambda: answer["n"], lambda: answer[0], lambda: list(answer)):
+        with pytest.raises(TypeError, match=r"no brackets: its table is to_pandas\(\)"):
+            reads()
+    with pytest.raises(AttributeError, match=r"no 'df': its table is to_pandas\(\)"):
+        answer.df()
+    assert not hasattr(answer, "_ipython_display_") and copy.copy(answer).columns == ("n",)
 
 
 def test_many_at_once_begin_one_ledger(tmp_path: Path) -> None:
