@@ -9,7 +9,7 @@ A value that may be NULL has its own interval where it is there, so a branch tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -105,6 +105,28 @@ def without_needless_choices(expression: Expression) -> Expression:
     if isinstance(made, Call) and made.function == "coalesce" and there(made.arguments[0]) == []:
         return made.arguments[0]
     return expression if made == expression else made
+
+
+def inside(expression: Expression) -> Expression:
+    """Returns the number that a choice between it and constants shows, rounded or not, where it is there."""
+    while True:
+        match expression:
+            case Call(function="coalesce" | "nullif" | "round", arguments=(value, *others)) if _are_constants(others):
+                expression = value
+            case Case(otherwise=Literal(value=None)) if len(expression.branches) == 1:
+                return expression  # as AVG is
+            case Case():
+                arms = (*(arm for _, arm in expression.branches), expression.otherwise)
+                values = [arm for arm in arms if not isinstance(arm, Literal)]
+                if len(values) != 1:
+                    return expression
+                expression = values[0]
+            case _:
+                return expression
+
+
+def _are_constants(expressions: Iterable[Expression]) -> bool:
+    return all(isinstance(one, Literal) for one in expressions)
 
 
 def _of_one(expression: Call, inputs: IntervalSource) -> Interval | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpquery.accuracy.conditions import inside
 from dpquery.errors import QueryError
 from dpquery.kernel.accountant import Budget, BudgetKind, charge_at_least, charge_of
 from dpquery.kernel.loss import show_amount
@@ -73,7 +74,7 @@ def expected(request: Request, prepared: PreparedQuery, ledger: Ledger) -> tuple
     numbers = noisy_numbers(prepared.private.aggregates) if request.simultaneous else None
     assumed = {} if request.accuracy is None else request.accuracy.rows
     said: dict[str, str] = {}
-    for aim in aims_of(prepared.private, {}):
+    for aim in (replace(one, expression=inside(one.expression)) for one in aims_of(prepared.private, {})):
         if not aim.name or aim.name in said:
             continue
         rows = assumed.get(aim.name, ASSUMED)
