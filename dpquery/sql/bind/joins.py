@@ -209,6 +209,8 @@ def _bind(columns: tuple[Visible, ...], written: JoinItem, context: Context) -> 
     merged: list[Computed] = []
     hidden: set[str] = set()
     for name in node.args.get("using") or ():
+        if not isinstance(name, exp.Identifier):
+            raise context.unsupported("USING takes names of columns", name, "Write another condition with ON.")
         named = exp.Column(this=name)
         named.parent = node  # its place in the text
         a, b = left.find(named, context), right.find(named, context)
