@@ -40,7 +40,11 @@ def iceberg_table(place: str) -> Any:
     scheme, is_address, rest = place.partition("://")
     if is_address and scheme == ICEBERG:
         catalog, _, name = rest.partition("/")
-        return extra("pyiceberg.catalog", ICEBERG, "an Iceberg table").load_catalog(catalog).load_table(name)
+        known = extra("pyiceberg.catalog", ICEBERG, "an Iceberg table").load_catalog(catalog)
+        try:
+            return known.load_table(name)
+        finally:  # its connections end; a table that needs one again opens it
+            getattr(known, "close", lambda: None)()  # pyiceberg 0.9 has none; until the lowest version has
     if not place.endswith(".metadata.json"):
         raise CatalogError("it is the folder of an Iceberg table; name one of its files metadata/*.metadata.json")
     return extra("pyiceberg.table", ICEBERG, "an Iceberg table").StaticTable.from_metadata(place)

@@ -292,10 +292,13 @@ tables:
         dp.connect(dp.Catalog.from_yaml(text), sources, ledger=tmp_path / "ledger", create=True)
 
 
-def test_iceberg_tables_are_read_at_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iceberg_tables_are_read_at_one_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     sql = importlib.import_module("pyiceberg.catalog.sql")
     uri = f"sqlite:///{tmp_path}/catalog.db"
     catalog = sql.SqlCatalog("mine", uri=uri, warehouse=f"file://{tmp_path}/lake")
+    request.addfinalizer(catalog.engine.dispose)
     catalog.create_namespace("sales")
     table = catalog.create_table("sales.orders", schema=ORDERS.schema)
     table.append(ORDERS)
