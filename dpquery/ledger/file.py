@@ -63,7 +63,7 @@ class LedgerFile(Store):
         except FileNotFoundError as error:
             if self._identity is not None:
                 raise LedgerError("the file was moved or deleted while it was open") from error
-            raise LedgerError("there is no ledger here; the owner must create it") from error
+            raise LedgerError("no ledger here; its owner makes it: create=True, or dpquery ledger create") from error
 
     def _explain(self, error: Exception) -> str:
         if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):

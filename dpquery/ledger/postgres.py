@@ -84,7 +84,7 @@ class LedgerServer(Store):
         try:
             begin(raw)
             if raw.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchone() == (None,):
-                raise LedgerError("there is no ledger here; the owner must create it")
+                raise LedgerError("no ledger here; its owner makes it: create=True, or dpquery ledger create")
             if writes:
                 raw.execute("SELECT number FROM record WHERE number = 0 FOR UPDATE")  # holds off other writers
             yield ServerLog(raw)

@@ -35,7 +35,7 @@ def opened(path: Path, **options: object) -> dp.Session:
 
 
 def test_the_first_call_creates_and_later_ones_open(tmp_path: Path) -> None:
-    with pytest.raises(dp.LedgerError):
+    with pytest.raises(dp.LedgerError, match="its owner makes it: create=True, or dpquery ledger create"):
         dp.connect(CATALOG, {"sales": SALES}, ledger=tmp_path / "l")
     assert not any(tmp_path.iterdir())
     for spent in range(3):
