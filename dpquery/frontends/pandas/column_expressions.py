@@ -280,7 +280,9 @@ class Moments:
 
     def __getattr__(self, name: str) -> GroupKey:
         if name not in PARTS:
-            raise AttributeError(f"a column of moments has no {name!r} here; known are {', '.join(PARTS)}")
+            grouper = f"groupby(pd.Grouper(key={self._of.name!r}, freq='MS'))"
+            advice = f"known are {', '.join(PARTS)}; months of each year are {grouper}"
+            raise AttributeError(f"a column of moments has no {name!r} here; {advice}")
         return key_of_moment(self._of.frame, self._of.name, name, PARTS[name], is_moment=False)
 
 

@@ -201,6 +201,8 @@ def test_the_advice_on_groups_of_one_unit_is_a_query(frame: pd.DataFrame) -> Non
 def test_what_is_computed_and_groups_say_the_way_on(frame: pd.DataFrame) -> None:
     with pytest.raises(AttributeError, match=r"no 'sum': .*df\.dp\.sql"):
         (frame.dp["spend"] * frame.dp["age"]).sum(epsilon=1)
+    with pytest.raises(AttributeError, match=r"pd\.Grouper\(key='day', freq='MS'\)"):
+        frame.dp["day"].dt.to_period("M")
     with pytest.raises(AttributeError, match=r"groupby\(\.\.\.\)\['spend'\]"):
         frame.dp.groupby("region").spend  # noqa: B018
 
