@@ -39,8 +39,9 @@ OTHER_EXTRAS = {
     "spark": "`make test-spark` installs it",
 }
 """Those that are not, and why."""
-WARNED = ("-W", "ignore::DeprecationWarning")
-"""The lowest of one package and the newest of another warn of each other."""
+WARNED = ("-W", "ignore::DeprecationWarning", "-W", "ignore:unclosed database:ResourceWarning")
+"""The lowest of one package and the newest of another warn of each other. Python 3.13 tells of stored answers whose
+session a test leaves to be collected, as a notebook does."""
 LOWEST = re.compile(r"([A-Za-z0-9_.-]+(?:\[\w+\])?)>=([0-9.]+)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
