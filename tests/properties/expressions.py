@@ -132,6 +132,8 @@ def inside(value: Value, known: Range) -> bool:
         return known.nullable
     if isinstance(value, float) and math.isinf(value):
         return (known.upper if value > 0 else known.lower) is None
+    if isinstance(value, str):
+        return known.longest is None or len(value) <= known.longest
     number = number_of(value)
     if number is None:
         return True
@@ -145,6 +147,7 @@ def _column(chance: random.Random, place: int) -> tuple[Column, Range]:
         lower=None if lower is None else Fraction(lower),  # type: ignore[call-overload]
         upper=None if upper is None else Fraction(upper),  # type: ignore[call-overload]
         nullable=chance.random() < 0.5,
+        longest=chance.choice((None, 0, 3, 20)) if of == TEXT else None,
     )
     return Column(id=f"c{place}", type=of), known
 
@@ -161,6 +164,8 @@ def _point(chance: random.Random, of: Type, known: Range) -> Value:
             value = value_at(chance.choice(ends), of)
         else:
             value = chance.choice(_FREE[of])
+        if isinstance(value, str):
+            value = value[: known.longest]
         if inside(value, known):
             return value
     return value_at(ends[0], of) if ends else chance.choice(_FREE[of])

@@ -1,4 +1,4 @@
-"""What the conditions of CASE tell of the columns in its arms."""
+"""What the conditions of CASE tell of the columns in its arms, and how long texts are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpquery.plan.expr import Case, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.intervals import range_of
 from dpquery.plan.ranges import UNKNOWN, Range
-from dpquery.plan.types import INT64
+from dpquery.plan.types import INT64, TEXT
 
 X = Column(id="x", type=INT64)
 
@@ -56,6 +56,20 @@ def test_a_test_that_is_not_true_may_be_of_null() -> None:
     assert (
         range_of(_case((call("ge", (X, Literal(value=None, type=INT64))), X), otherwise=X), {"x": UNKNOWN}) == UNKNOWN
     )
+
+
+def test_texts_are_as_long_as_what_they_are_made_of() -> None:
+    word, free = Column(id="word", type=TEXT), Column(id="free", type=TEXT)
+    known = {"word": Range(longest=12, nullable=False), "free": Range(nullable=False)}
+    sizes: dict[Expression, int | None] = {
+        call("length", (word,)): 12,
+        call("octet_length", (word,)): 48,
+        call("length", (call("concat", (word, word)),)): 24,
+        call("length", (call("substring", (free, _number(1), _number(3))),)): 3,
+        call("length", (call("upper", (free,)),)): None,
+        call("length", (call("coalesce", (word, free)),)): None,
+    }
+    assert {text: range_of(text, known) for text in sizes} == {text: _known(0, most) for text, most in sizes.items()}
 
 
 def test_cases_within_each_other_are_followed_once() -> None:
