@@ -534,15 +534,19 @@ def test_a_ledger_that_lost_nothing_is_not_reconciled(site: Site) -> None:
     assert site.open().verify() == 2
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_crash_while_reconciling_may_be_repeated(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.create()
     copy = site.copy()
     site.charge(2)
     site.put_back(copy)
-    monkeypatch.setattr(ledger_mark.MarkFile, "replace", lambda *_: exec("raise KeyboardInterrupt"))
-    with pytest.raises(KeyboardInterrupt):
-        Ledger.reconcile(site.place, **OWNER)
-    monkeypatch.undo()
+    with monkeypatch.context() as crashing:
+        crashing.setattr(ledger_mark.MarkFile, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Ledger.reconcile(site.place, **OWNER)
     with pytest.raises(LedgerError, match="names entry 2"):
         site.open()
     Ledger.reconcile(site.place, **OWNER)
